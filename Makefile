@@ -1,0 +1,57 @@
+# The environment is .venv, made from hash locks; it is made again when a lock or pyproject.toml changes.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PYTEST := $(BIN)/python -m pytest
+
+.DEFAULT_GOAL := help
+.PHONY: help env run stop test test-full bench lint format types lock clean
+
+help: ## List what there is
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+env: $(READY) ## Make the Python environment
+
+$(READY): requirements.txt include/locks/uv.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)) and "Python 3.11 or 3.12 is needed: make PYTHON=python3.11 ...")'
+	@echo "making $(VENV)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r include/locks/uv.txt
+	@VIRTUAL_ENV=$(VENV) $(BIN)/uv pip sync --quiet --require-hashes requirements.txt
+	@VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+run: env ## Start everything, bring sample data to gold, show it
+	@$(BIN)/lakehouse run
+
+stop: env ## Stop everything; data stays
+	@$(BIN)/lakehouse down
+
+test: lint types ## Lint, types and all tests but the long matrix
+	@$(PYTEST) -m "not full" --ignore=tests/bench tests
+
+test-full: lint types ## All tests
+	@$(PYTEST) --ignore=tests/bench tests
+
+bench: env ## Measure
+	@$(PYTEST) --durations=0 tests/bench
+
+lint: env ## Check style
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+
+types: env ## Check types
+	@$(BIN)/mypy
+
+format: env ## Put the code in order
+	@$(BIN)/ruff check --fix
+	@$(BIN)/ruff format
+
+lock: env ## Resolve requirements.txt anew
+	@$(BIN)/uv pip compile pyproject.toml --extra local --extra dev --generate-hashes --no-emit-index-url \
+		--no-emit-find-links --no-header --python-version 3.11 --quiet -o requirements.txt
+
+clean: ## Stop the stack, and remove its data, the environment and caches; .env stays
+	@test ! -x $(BIN)/lakehouse || $(BIN)/lakehouse reset --yes
+	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache build dist *.egg-info

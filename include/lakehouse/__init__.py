@@ -1,0 +1,1 @@
+"""The lakehouse platform: everything that knows neither Airflow nor Spark."""

@@ -1,0 +1,100 @@
+"""Access to the Iceberg catalog through PyIceberg: no Spark."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import requests
+from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot, ancestors_of
+from requests.adapters import HTTPAdapter
+
+from lakehouse.errors import LakehouseError
+from lakehouse.intervals import Coverage
+from lakehouse.naming import CATALOG, COVERAGE
+from lakehouse.settings import Settings, settings
+
+MAIN = "main"
+TIMEOUT = (5.0, 60.0)
+
+
+class _Impatient(HTTPAdapter):
+    """PyIceberg's client waits for ever; this one gives up."""
+
+    def send(self, *args: Any, **kwargs: Any) -> requests.Response:
+        kwargs["timeout"] = kwargs.get("timeout") or TIMEOUT
+        return super().send(*args, **kwargs)
+
+
+class _Catalog(RestCatalog):
+    def _create_session(self) -> requests.Session:
+        session = super()._create_session()
+        session.mount("http://", _Impatient())
+        session.mount("https://", _Impatient())
+        return session
+
+
+def properties(given: Settings) -> dict[str, str]:
+    """PyIceberg's properties for the catalog and the store."""
+    optional = {
+        "token": given.catalog_token.get_secret_value(),
+        "credential": given.catalog_credential.get_secret_value(),
+        "oauth2-server-uri": given.catalog_oauth2_uri,
+        "scope": given.catalog_scope,
+        "s3.access-key-id": given.s3_access_key,
+        "s3.secret-access-key": given.s3_secret_key.get_secret_value(),
+    }
+    return {
+        "uri": given.catalog_uri,
+        "warehouse": given.catalog_warehouse,
+        "s3.endpoint": given.s3_endpoint,
+        "s3.region": given.s3_region,
+        "s3.connect-timeout": "5",
+        "s3.request-timeout": "60",
+        **{name: value for name, value in optional.items() if value},
+    }
+
+
+class CatalogUnreachable(LakehouseError, ConnectionError):
+    """The catalog does not answer."""
+
+
+@lru_cache(maxsize=1)
+def catalog() -> RestCatalog:
+    """The one catalog of this process."""
+    given = settings()
+    try:
+        return _Catalog(CATALOG, **properties(given))
+    except requests.ConnectionError as error:
+        raise CatalogUnreachable(f"the catalog at {given.catalog_uri} does not answer") from error
+
+
+def table(name: str) -> Table | None:
+    """A table as it is now, or None."""
+    try:
+        found: Table = catalog().load_table(name)
+    except NoSuchTableError:
+        return None
+    except requests.ConnectionError as error:
+        raise CatalogUnreachable(f"the catalog at {settings().catalog_uri} does not answer") from error
+    return found
+
+
+def ref_snapshot(found: Table | None, ref: str = MAIN) -> int | None:
+    """The snapshot id that a branch or tag points to."""
+    target = found.metadata.refs.get(ref) if found else None
+    return target.snapshot_id if target else None
+
+
+def history(found: Table, snapshot_id: int | None) -> list[Snapshot]:
+    """The snapshot and its known ancestors, newest first."""
+    newest = found.snapshot_by_id(snapshot_id) if snapshot_id else None
+    return list(ancestors_of(newest, found.metadata)) if newest else []
+
+
+def coverage(found: Table | None) -> Coverage:
+    """The intervals that a table's main holds."""
+    return Coverage.loads(found.properties.get(COVERAGE) if found else None)

@@ -1,0 +1,76 @@
+"""The `lakehouse` command.
+
+A command is a line in COMMANDS and a function (or a typer app) of the same name in a module of this package. Only the
+module of the command that was asked for is imported, so that one command does not pay for the libraries of another.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
+
+import typer
+
+from lakehouse.errors import LakehouseError
+
+COMMANDS = {
+    "run": ("stack", "Start everything, bring the sample shop's data to gold, and show it."),
+    "up": ("stack", "Start the stack, or what is missing of it, and wait until it is healthy."),
+    "down": ("stack", "Stop the stack; its data stays."),
+    "status": ("stack", "Show each service: state, health, process, uptime, address."),
+    "doctor": ("stack", "Check that this machine can run the stack."),
+    "logs": ("stack", "Show a service's log."),
+    "reset": ("stack", "Stop the stack and delete its data; secrets stay."),
+    "airflow": ("stack", "Run an airflow command with the stack's settings."),
+    "contracts": ("contracts", "Check contracts, and make their schema and reference page."),
+    "sample": ("sample", "Write the landing files of a synthetic shop."),
+    "query": ("data", "Ask the tables in SQL."),
+    "watch": ("watch", "Evaluate the SLAs, and tell on-call what is late."),
+    "sla": ("watch", "Show which intervals are there, awaited, missed."),
+}
+
+
+def build(arguments: Sequence[str]) -> typer.Typer:
+    """The command line: the command that is asked for, and only names and help of all others."""
+    app = typer.Typer(
+        help="An Iceberg lakehouse: its services, its contracts, its data.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
+    # Without a callback, an app of one command would not expect its name.
+    app.callback()(_nothing)
+    asked = next((argument for argument in arguments if not argument.startswith("-")), "")
+    for name, (module, summary) in COMMANDS.items():
+        if exists(module):
+            _add(app, name, module, summary, load=name == asked)
+    return app
+
+
+def exists(module: str) -> bool:
+    """Whether this package has that module."""
+    return find_spec(f"{__name__}.{module}") is not None
+
+
+def _add(app: typer.Typer, name: str, module: str, summary: str, *, load: bool) -> None:
+    found = getattr(import_module(f"{__name__}.{module}"), name) if load else _nothing
+    if isinstance(found, typer.Typer):
+        app.add_typer(found, name=name, help=summary)
+    else:
+        # Options of the program behind it, as in `lakehouse airflow dags list --output json`, are not ours to read.
+        passes_on = {"allow_extra_args": True, "ignore_unknown_options": True} if name == "airflow" else {}
+        app.command(name, short_help=summary, context_settings=passes_on)(found)
+
+
+def _nothing() -> None:
+    """An Iceberg lakehouse: its services, its contracts, its data."""
+
+
+def main() -> None:
+    """Run the command; what it cannot do is said in one sentence, with exit code 1."""
+    try:
+        build(sys.argv[1:])(prog_name="lakehouse")
+    except LakehouseError as error:
+        sys.exit(f"lakehouse: {error}")

@@ -1,0 +1,120 @@
+"""Commands that look at data: query, batches."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from datetime import datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from lakehouse.errors import LakehouseError
+
+if TYPE_CHECKING:
+    from lakehouse.batch import Batch
+
+Rows = list[tuple[Any, ...]]
+
+
+def query(
+    sql: Annotated[str, typer.Argument(help="One statement that reads, such as SELECT * FROM gold.daily_sales.")],
+    at: Annotated[
+        str | None, typer.Option(help="Branch or tag, snapshot id, or ISO time; else main as it is now.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="A JSON list of objects; decimals as text.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="CSV with a head line.")] = False,
+) -> None:
+    """Ask the lake's tables in SQL, read only. Audit branches are seen only when --at names one."""
+    from lakehouse.query import run_sql
+
+    if as_json and as_csv:
+        raise typer.BadParameter("choose one of --json and --csv")
+    columns, rows = run_sql(sql, at)
+    if as_json:
+        typer.echo(json.dumps([dict(zip(columns, row, strict=True)) for row in rows], indent=2, default=_text))
+    elif as_csv:
+        _write(columns, rows, ",")
+    else:
+        _show(columns, rows)
+
+
+def batches(
+    dataset: Annotated[str, typer.Argument(help="Such as silver.orders.")],
+    limit: Annotated[int, typer.Option(min=1, help="How many, newest first.")] = 30,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+) -> None:
+    """Show a dataset's batches, newest first: interval, batch, state, counts, when it was published."""
+    found = _recent(dataset, limit)
+    if as_json:
+        typer.echo(json.dumps([batch.model_dump(mode="json") for batch in found], indent=2))
+        return
+    rows = [
+        (_interval(b.interval_start, b.interval_end), b.batch_id, b.state, _counts(b.counts), b.published_at)
+        for b in found
+    ]
+    _show(["interval", "batch", "state", "counts", "published"], rows)
+
+
+def _recent(dataset: str, limit: int) -> list[Batch]:
+    """The ledger's newest batches; a dataset that neither ledger nor contracts know is an error."""
+    from sqlalchemy.exc import OperationalError
+
+    from lakehouse.contracts import contract
+    from lakehouse.ledger.batches import recent
+
+    try:
+        found = recent(dataset, limit)
+    except (ConnectionError, OperationalError):
+        raise LakehouseError("The ledger's database does not answer; is the stack up?") from None
+    if not found:
+        contract(dataset)
+    return found
+
+
+def _interval(start: datetime, end: datetime) -> str:
+    """The shortest form that leaves nothing out: days where the interval is made of whole days."""
+    whole = not any((start.hour, start.minute, start.second, end.hour, end.minute, end.second))
+    form = "%Y-%m-%d" if whole else "%Y-%m-%dT%H:%M:%S"
+    return f"{start:{form}}/{end:{form}}"
+
+
+def _counts(counts: dict[str, int]) -> str:
+    return " ".join(f"{name}={count}" for name, count in counts.items() if count or name == "rows_in")
+
+
+def _text(value: Any) -> str:
+    """A value as text that programs can read back."""
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="auto")
+    if isinstance(value, bytes):
+        return value.hex()
+    return "" if value is None else str(value)
+
+
+def _show(columns: list[str], rows: Rows) -> None:
+    """A table on a terminal; for a pipe, lines with tabs between the values."""
+    console = Console()
+    if not console.is_terminal:
+        _write(columns, rows, "\t")
+        return
+    table = Table(header_style="bold")
+    for position, name in enumerate(columns):
+        numbers = all(isinstance(row[position], int | float | Decimal | None) for row in rows)
+        table.add_column(Text(name), justify="right" if numbers else "left", overflow="fold")
+    for row in rows:
+        # Text, not markup: a value in square brackets is data.
+        table.add_row(*(Text(_text(value)) for value in row))
+    console.print(table)
+    console.print(f"{len(rows)} row{'' if len(rows) == 1 else 's'}", style="dim")
+
+
+def _write(columns: list[str], rows: Rows, between: str) -> None:
+    writer = csv.writer(sys.stdout, delimiter=between, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([_text(value) for value in row] for row in rows)

@@ -1,0 +1,206 @@
+"""The small types that contracts are made of."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Annotated, Any, Literal
+from zoneinfo import ZoneInfo, available_timezones
+
+from croniter import croniter
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    WithJsonSchema,
+    model_validator,
+)
+
+PRESETS = {"@hourly": "0 * * * *", "@daily": "0 0 * * *", "@weekly": "0 0 * * 0", "@monthly": "0 0 1 * *"}
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+_TYPE = re.compile(r"(string|boolean|int|bigint|double|date|timestamp|binary|decimal\((\d+), ?(\d+)\))")
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_DATASET = re.compile(r"(bronze|silver|gold)\.[a-z][a-z0-9_]*")
+_DURATION = re.compile(r"(\d+)([smhd])")
+
+
+class Strict(BaseModel):
+    """A model that refuses what it does not know and never changes."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+
+def _duration(value: Any) -> Any:
+    match = _DURATION.fullmatch(value) if isinstance(value, str) else None
+    if isinstance(value, str) and not match:
+        raise ValueError(f"'{value}' is no duration; write a number and s, m, h or d, such as 90m or 3d")
+    return timedelta(**{_UNITS[match[2]]: int(match[1])}) if match else value
+
+
+def write_duration(value: timedelta) -> str:
+    """The shortest form that reads back as the same duration."""
+    seconds = int(value.total_seconds())
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds and seconds % size == 0:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
+
+
+def _name(value: str) -> str:
+    if not _NAME.fullmatch(value):
+        raise ValueError(f"'{value}' is no name; use small letters, digits and _, beginning with a letter")
+    return value
+
+
+def _dataset(value: str) -> str:
+    if not _DATASET.fullmatch(value):
+        raise ValueError(f"'{value}' is no dataset; write bronze.<name>, silver.<name> or gold.<name>")
+    return value
+
+
+def _type(value: str) -> str:
+    match = _TYPE.fullmatch(value)
+    if not match:
+        known = "string, boolean, int, bigint, double, decimal(p,s), date, timestamp, binary"
+        raise ValueError(f"'{value}' is no type; use one of {known}")
+    if match[2] and not (int(match[3]) <= int(match[2]) <= 38):
+        raise ValueError(f"'{value}' has no room; decimal(p,s) needs s <= p <= 38")
+    return value.replace(" ", "")
+
+
+def _cron(value: str) -> str:
+    expression = PRESETS.get(value, value)
+    if not croniter.is_valid(expression) or len(expression.split()) != 5:
+        raise ValueError(f"'{value}' is no schedule; use {', '.join(PRESETS)} or five cron fields")
+    return expression
+
+
+def _timezone(value: str) -> str:
+    if value not in available_timezones():
+        raise ValueError(f"'{value}' is no time zone; use a name such as UTC or Europe/Berlin")
+    ZoneInfo(value)
+    return value
+
+
+def as_list(value: Any) -> Any:
+    return [value] if isinstance(value, str | dict) else value
+
+
+def _editor(title: str, pattern: re.Pattern[str] | None = None) -> WithJsonSchema:
+    """What an editor is told of a text, by way of the JSON Schema; the validators say it better."""
+    shape = {"pattern": f"^{pattern.pattern}$"} if pattern else {}
+    return WithJsonSchema({"type": "string", "title": title, **shape})
+
+
+Duration = Annotated[
+    timedelta,
+    BeforeValidator(_duration),
+    PlainSerializer(write_duration, return_type=str),
+    _editor("duration", _DURATION),
+]
+Name = Annotated[str, AfterValidator(_name), _editor("name", _NAME)]
+DatasetName = Annotated[str, AfterValidator(_dataset), _editor("dataset", _DATASET)]
+ColumnType = Annotated[str, AfterValidator(_type), _editor("column type", _TYPE)]
+Cron = Annotated[str, AfterValidator(_cron), _editor("schedule")]
+TimeZone = Annotated[str, AfterValidator(_timezone), _editor("time zone")]
+Texts = Annotated[tuple[str, ...], BeforeValidator(as_list, json_schema_input_type=str | list[str])]
+DatasetNames = Annotated[
+    tuple[DatasetName, ...], BeforeValidator(as_list, json_schema_input_type=DatasetName | list[DatasetName])
+]
+Cleaner = Literal["trim", "lower", "upper", "digits", "currency"]
+Cleaners = Annotated[tuple[Cleaner, ...], BeforeValidator(as_list, json_schema_input_type=Cleaner | list[Cleaner])]
+
+
+class Column(Strict):
+    """One column: its type, where its value comes from, and the rules that a value must keep."""
+
+    type: ColumnType = Field(
+        description="string, boolean, int, bigint, double, decimal(p,s), date, timestamp or binary."
+    )
+    description: str = Field("", description="Becomes the column's comment.")
+    required: bool = Field(False, description="A record without it is rejected.")
+    from_: Texts = Field((), alias="from", description="Path in the record, a.b.c; of several, the first with a value.")
+    clean: Cleaners = Field((), description="Normalisers applied to the text before the cast.")
+    formats: Texts = Field((), description="Accepted forms of a date or time; Spark's patterns, epoch_s or epoch_ms.")
+    accepted: tuple[str, ...] = Field((), description="The only values allowed.")
+    check: str = Field("", description="SQL condition that must not be false.")
+
+    @model_validator(mode="after")
+    def _formats_need_a_time(self) -> Column:
+        if self.formats and self.type not in ("date", "timestamp"):
+            raise ValueError(f"formats are for dates and times, not for {self.type}; remove formats")
+        return self
+
+
+class Ready(Strict):
+    """When a landing folder is complete."""
+
+    marker: str = Field("_SUCCESS", description="The file that is written last.")
+
+
+class Source(Strict):
+    """Where a bronze dataset's records come from."""
+
+    kind: Literal["files"] = Field(description="files: objects in the landing bucket.")
+    path: str = Field(description="Landing prefix; {interval:%Y-%m-%d} stands for the interval's start.")
+    format: Literal["json_lines", "text"] = Field("json_lines", description="How a file is cut into records.")
+    ready: Ready = Field(Ready(), description="When the folder is complete.")
+
+    @model_validator(mode="after")
+    def _path_names_the_interval(self) -> Source:
+        if "{interval:" not in self.path or not self.path.endswith("/"):
+            raise ValueError("path must name its interval and end in /, such as orders/{interval:%Y-%m-%d}/")
+        return self
+
+
+class Sla(Strict):
+    """When an interval must be published."""
+
+    ready_within: Duration = Field(description="Published at most this long after the interval's end.")
+
+
+class Retention(Strict):
+    """How long a table can be read as it was."""
+
+    snapshots: Duration = Field(description="How long old snapshots can be read.")
+    keep_last: int = Field(5, ge=1, description="Snapshots kept whatever their age.")
+
+
+class Maintenance(Strict):
+    """How a table's files are kept healthy."""
+
+    tier: Literal["hot", "daily", "weekly"] = Field("daily", description="How often the table is looked at.")
+    sort_by: tuple[str, ...] = Field((), description="Columns to sort by when files are rewritten.")
+    target_file_mb: int = Field(128, ge=1, description="Size that rewritten files aim at.")
+    min_input_files: int = Field(5, ge=2, description="Small files in a partition before they are rewritten.")
+
+
+class Rows(Strict):
+    """Bounds on how many rows the audited version may hold."""
+
+    at_least: int = Field(ge=0, description="Fewest rows that the table must hold.")
+
+
+class Gate(Strict):
+    """One check of the audited version. Exactly one kind is given."""
+
+    unique: tuple[str, ...] | None = Field(None, description="Columns whose combination must not repeat.")
+    row_count: Rows | None = Field(None, description="Bounds on the number of rows.")
+    sql: str | None = Field(None, description="A query over the view `head` that must return no rows.")
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Gate:
+        if len(self._kinds()) != 1:
+            raise ValueError(f"a gate has exactly one of {', '.join(type(self).model_fields)}")
+        return self
+
+    def _kinds(self) -> list[str]:
+        return [kind for kind in type(self).model_fields if getattr(self, kind) is not None]
+
+    @property
+    def name(self) -> str:
+        (kind,) = self._kinds()
+        return f"{kind}({', '.join(self.unique)})" if self.unique else kind

@@ -1,0 +1,170 @@
+"""Reading a folder of contracts: all that is right, and all that is wrong, in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from lakehouse.contracts.model import MODELS, AnyContract, Gold, Silver, suggest
+from lakehouse.contracts.problems import Problem, mapping, problems_of
+from lakehouse.errors import LakehouseError
+from lakehouse.settings import settings
+
+LAYERS_FILE = "layers.yaml"
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The contracts that can be used, and what keeps the others from it."""
+
+    contracts: dict[str, AnyContract]
+    problems: tuple[Problem, ...]
+
+
+class ContractNotFound(LakehouseError, LookupError):
+    """No valid contract has that name."""
+
+
+def load(folder: Path) -> Loaded:
+    """Every contract under `folder` that is right, and every problem with the others."""
+    defaults, problems = _layers(folder / LAYERS_FILE)
+    problems += _misplaced(folder)
+    found: dict[str, AnyContract] = {}
+    for layer, file in _files(folder):
+        result = _read(file, layer, folder / LAYERS_FILE, defaults.get(layer, {}))
+        if isinstance(result, list):
+            problems += result
+        else:
+            found[result.dataset] = result
+    known = {f"{layer}.{file.stem}": file for layer, file in _files(folder)}
+    wrong = [Problem(known[name], field, message) for name, field, message in _relations(found, known)]
+    bad = {problem.file for problem in wrong}
+    good = {name: contract for name, contract in found.items() if known[name] not in bad}
+    # A default that is wrong is found once by each contract that takes it.
+    return Loaded(good, tuple(dict.fromkeys([*problems, *wrong])))
+
+
+def _files(folder: Path) -> Iterator[tuple[str, Path]]:
+    for layer in MODELS:
+        for file in sorted((folder / layer).glob("*.yaml")):
+            yield layer, file
+
+
+def _misplaced(folder: Path) -> list[Problem]:
+    """Files that look like contracts, in places where nobody would ever read them."""
+    read = {file for _, file in _files(folder)}
+    found = sorted({*folder.glob("*/*.yaml"), *folder.glob("*/*.yml")} - read)
+    return [Problem(file, "", _unread(file)) for file in found]
+
+
+def _unread(file: Path) -> str:
+    if file.parent.name in MODELS:
+        return f"is not read; rename it to {file.stem}.yaml"
+    return f"is not read: folder '{file.parent.name}' is no layer{suggest(file.parent.name, MODELS)}"
+
+
+def _layers(file: Path) -> tuple[dict[str, dict[str, Any]], list[Problem]]:
+    """Each layer's defaults; a part that is wrong is left out."""
+    given = mapping(file, "is no mapping; it begins with a layer, such as bronze:") if file.exists() else {}
+    if isinstance(given, Problem):
+        return {}, [given]
+    good: dict[str, dict[str, Any]] = {}
+    problems = []
+    for layer, defaults in given.items():
+        if layer not in MODELS:
+            problems.append(Problem(file, str(layer), f"is no layer{suggest(str(layer), MODELS)}"))
+        elif not isinstance(defaults or {}, dict):
+            problems.append(Problem(file, layer, "is no mapping; write fields and their defaults under it"))
+        else:
+            good[layer] = defaults or {}
+    return good, problems
+
+
+def _merged(defaults: Any, given: Any) -> Any:
+    if isinstance(defaults, dict) and isinstance(given, dict):
+        return {k: _merged(defaults.get(k), given.get(k, defaults.get(k))) for k in {**defaults, **given}}
+    return given
+
+
+def _read(file: Path, layer: str, layers: Path, defaults: dict[str, Any]) -> AnyContract | list[Problem]:
+    data = mapping(file, "is no contract; it begins with dataset: <layer>.<name>")
+    if isinstance(data, Problem):
+        return [data]
+    if layer == "gold" and "sql" not in data:
+        sql = file.with_suffix(".sql")
+        if not sql.exists():
+            return [Problem(file, "sql", f"there is no {sql.name} beside the contract; write the query there")]
+        data["sql"] = sql.read_text(encoding="utf-8", errors="replace")
+    try:
+        contract = MODELS[layer].model_validate(_merged(defaults, data))
+    except ValidationError as error:
+        return list(problems_of(error, MODELS[layer], file, data, layers))
+    if contract.dataset != f"{layer}.{file.stem}":
+        return [Problem(file, "dataset", f"is '{contract.dataset}', but the file's place says '{layer}.{file.stem}'")]
+    return contract
+
+
+def _relations(found: dict[str, AnyContract], known: dict[str, Path]) -> Iterator[tuple[str, str, str]]:
+    """Problems between contracts, as (dataset, field, message): inputs or columns that are not there, circles."""
+    for name, contract in found.items():
+        for source in contract.inputs:
+            if source not in known:
+                yield name, "reads", f"no dataset '{source}'{suggest(source, known)}"
+        if isinstance(contract, Gold):
+            for field, message in _rebuild_columns(contract, found):
+                yield name, field, message
+        if circle := _circle(name, found):
+            yield name, "reads", f"goes in a circle: {' → '.join(circle)}; remove one of these"
+
+
+def _rebuild_columns(contract: Gold, found: dict[str, AnyContract]) -> Iterator[tuple[str, str]]:
+    for own, path in contract.rebuild.items():
+        dataset, _, column = path.rpartition(".")
+        source = found.get(dataset)
+        if isinstance(source, Silver | Gold) and column not in source.columns:
+            yield f"rebuild.{own}", f"{dataset} has no column '{column}'{suggest(column, source.columns)}"
+
+
+def _circle(name: str, found: dict[str, AnyContract]) -> list[str] | None:
+    """The way from a dataset through its inputs back to itself."""
+    pending = [(source, [name]) for source in found[name].inputs]
+    while pending:
+        current, so_far = pending.pop()
+        if current == name:
+            return [*so_far, name]
+        if current in found and current not in so_far:
+            pending += [(source, [*so_far, current]) for source in found[current].inputs]
+    return None
+
+
+@lru_cache(maxsize=4)
+def _cached(folder: Path, _stamp: tuple[tuple[str, int], ...]) -> Loaded:
+    return load(folder)
+
+
+def loaded(folder: Path | None = None) -> Loaded:
+    """The contracts in use; read again only when a file has changed."""
+    folder = folder or settings().contracts
+    files = [file for pattern in ("*.yaml", "*/*.yaml", "*/*.yml", "*/*.sql") for file in folder.glob(pattern)]
+    return _cached(folder, tuple(sorted((str(f), f.stat().st_mtime_ns) for f in files)))
+
+
+def contracts(layer: str | None = None) -> list[AnyContract]:
+    """The valid contracts, of one layer or all."""
+    return [c for c in loaded().contracts.values() if layer in (None, c.layer)]
+
+
+def contract(dataset: str) -> AnyContract:
+    """The contract of one dataset; `ContractNotFound` says what is wrong with its file, if there is one."""
+    everything = loaded()
+    if dataset in everything.contracts:
+        return everything.contracts[dataset]
+    layer, _, name = dataset.partition(".")
+    wrong = [str(p) for p in everything.problems if p.file.parent.name == layer and p.file.stem == name]
+    hint = suggest(dataset, everything.contracts)
+    raise ContractNotFound("; ".join(wrong) or f"no contract for '{dataset}'{hint}")

@@ -1,0 +1,236 @@
+"""The contract of a dataset, one class a layer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from datetime import date, datetime, timedelta
+from difflib import get_close_matches
+from typing import Any, ClassVar, Literal, Self
+from zoneinfo import ZoneInfo
+
+from croniter import croniter
+from pydantic import Field, model_validator
+
+from lakehouse.contracts.fields import (
+    Column,
+    Cron,
+    DatasetName,
+    DatasetNames,
+    Duration,
+    Gate,
+    Maintenance,
+    Name,
+    Retention,
+    Sla,
+    Source,
+    Strict,
+    TimeZone,
+)
+from lakehouse.intervals import Interval
+from lakehouse.naming import digest, layer_of
+
+_PARTITION = re.compile(r"(?:(year|month|day|hour)\((\w+)\)|(bucket|truncate)\((\d+), ?(\w+)\)|(\w+))")
+BRONZE_COLUMNS = {
+    "_raw_payload": "string",
+    "_ingested_at": "timestamp",
+    "_ingestion_date": "date",
+    "_source": "string",
+    "_source_file": "string",
+    "_source_offset": "bigint",
+    "_batch_id": "string",
+}
+# What every silver row remembers of the record it came from.
+LINEAGE_COLUMNS = ("_source_file", "_source_offset", "_batch_id")
+
+
+def suggest(word: str, known: Iterable[str]) -> str:
+    """`; did you mean 'x'?` where something close exists, else nothing."""
+    close = get_close_matches(word, list(known), n=1)
+    return f"; did you mean '{close[0]}'?" if close else ""
+
+
+def partition_column(field: str) -> str | None:
+    """The column that a partition field such as day(ordered_at) is made from."""
+    match = _PARTITION.fullmatch(field)
+    return (match[2] or match[5] or match[6]) if match else None
+
+
+class Faults(ValueError):  # noqa: N818  it is what was found, not what went wrong
+    """What is wrong across a contract's fields: all of it, as (field, message)."""
+
+    def __init__(self, found: Iterable[tuple[str, str]]) -> None:
+        self.found = tuple(found)
+        super().__init__("; ".join(f"{field}: {message}" for field, message in self.found))
+
+
+class Contract(Strict):
+    """What all layers have in common."""
+
+    dataset: DatasetName = Field(description="<layer>.<name>.")
+    description: str = Field(description="One sentence; becomes the table's comment and the DAG's description.")
+    owner: Name = Field(description="Team that is told when something is wrong.")
+    schedule: Cron = Field("@daily", validate_default=True, description="When an interval ends: @daily or cron.")
+    start: date = Field(description="First interval.")
+    end: date | None = Field(None, description="No interval begins on or after this day.")
+    timezone: TimeZone = Field("UTC", description="Zone of the schedule and of start.")
+    partition_by: tuple[str, ...] = Field((), description="column, day(column), bucket(16, column), …")
+    gates: tuple[Gate, ...] = Field((), description="Checks of a batch before it is published.")
+    sla: Sla = Field(description="When an interval must be there.")
+    retention: Retention = Field(description="How long history is kept.")
+    maintenance: Maintenance = Field(description="How the table is kept healthy.")
+
+    # What layers.yaml gives to a contract that does not say it.
+    LAYERED: ClassVar[tuple[str, ...]] = ("sla", "retention", "maintenance")
+
+    # What changes no row: a different value gives no new batch.
+    _COSMETIC: ClassVar[tuple[str, ...]] = (
+        *("description", "owner", "schedule", "start", "end"),
+        *("gates", "sla", "retention", "maintenance", "update_mode"),
+    )
+
+    @model_validator(mode="after")
+    def _hangs_together(self) -> Self:
+        if found := list(self._faults()):
+            raise Faults(found)
+        return self
+
+    def _faults(self) -> Iterator[tuple[str, str]]:
+        """Everything that is wrong across fields, as (field, message)."""
+        for position, given in enumerate(self.partition_by):
+            column, field = partition_column(given), f"partition_by[{position}]"
+            if column is None:
+                yield field, f"'{given}' is no partition; write column, day(column) or bucket(16, column)"
+            elif column not in self.column_names:
+                yield field, f"no column '{column}'{suggest(column, self.column_names)}"
+        for position, gate in enumerate(self.gates):
+            yield from _unknown(f"gates[{position}].unique", gate.unique or (), self.column_names)
+        yield from _unknown("maintenance.sort_by", self.maintenance.sort_by, self.column_names)
+
+    @property
+    def layer(self) -> str:
+        return layer_of(self.dataset)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The columns that the contract's other fields may name."""
+        return ()
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The datasets that this one is made from."""
+        return ()
+
+    @property
+    def version(self) -> str:
+        """A hash of all that decides which rows come out."""
+        cosmetic: dict[str, Any] = dict.fromkeys(self._COSMETIC, True) | {"columns": {"__all__": {"description"}}}
+        return digest(self.model_dump(mode="json", by_alias=True, exclude=cosmetic))
+
+    def interval_ending_by(self, moment: datetime) -> Interval:
+        """The newest interval that has ended at the given moment."""
+        zone = ZoneInfo(self.timezone)
+        end = croniter(self.schedule, (moment + timedelta(microseconds=1)).astimezone(zone)).get_prev(datetime)
+        return Interval(croniter(self.schedule, end).get_prev(datetime), end)
+
+    def interval_before(self, interval: Interval) -> Interval:
+        return self.interval_ending_by(interval.start)
+
+
+def _unknown(field: str, names: Iterable[str], known: Iterable[str]) -> Iterator[tuple[str, str]]:
+    options = list(known)
+    for position, name in enumerate(names):
+        if name not in options:
+            yield f"{field}[{position}]", f"no column '{name}'{suggest(name, options)}"
+
+
+class Bronze(Contract):
+    """Records as they came."""
+
+    source: Source = Field(description="Where the records come from.")
+    partition_by: tuple[str, ...] = Field(("_ingestion_date",), description="Kept as it is.")
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        return tuple(BRONZE_COLUMNS)
+
+    def landing_prefix(self, interval: Interval) -> str:
+        return self.source.path.format(interval=interval.start.astimezone(ZoneInfo(self.timezone)))
+
+
+class Shaped(Contract):
+    """A dataset with columns of its own."""
+
+    columns: dict[Name, Column] = Field(min_length=1, description="The columns, in order.")
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        return tuple(self.columns)
+
+
+class Silver(Shaped):
+    """Typed rows, newest version of each key."""
+
+    reads: DatasetName = Field(description="The bronze dataset that it is made from.")
+    key: tuple[str, ...] = Field(min_length=1, description="Columns that identify a row.")
+    newest_by: tuple[str, ...] = Field(min_length=1, description="Order of a key's versions; first, the change's time.")
+    delete_when: str = Field("", description="SQL condition on the record's top-level fields that makes it a delete.")
+    late_data: Duration | None = Field(None, description="Changes older than this at the interval's end are rejected.")
+    update_mode: Literal["merge_on_read", "copy_on_write"] = Field(
+        "merge_on_read", description="merge_on_read where updates are sparse, copy_on_write where dense."
+    )
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.reads,)
+
+    def _faults(self) -> Iterator[tuple[str, str]]:
+        yield from super()._faults()
+        if layer_of(self.reads) != "bronze":
+            yield "reads", f"silver is made from bronze, not from '{self.reads}'"
+        yield from _unknown("key", self.key, self.columns)
+        yield from self._optional_keys()
+        yield from _unknown("newest_by", self.newest_by, (*self.columns, "_source_offset", "_source_file"))
+        first = self.columns.get(self.newest_by[0])
+        if self.late_data and (first is None or first.type != "timestamp"):
+            yield "late_data", "needs a timestamp as the first column of newest_by"
+        for name, column in self.columns.items():
+            if not column.from_:
+                yield f"columns.{name}.from", f"is missing; write the path in the record, such as after.{name}"
+
+    def _optional_keys(self) -> Iterator[tuple[str, str]]:
+        """A MERGE never matches a key that is null: it would insert that row again with every batch."""
+        for position, name in enumerate(self.key):
+            if name in self.columns and not self.columns[name].required:
+                yield f"key[{position}]", f"'{name}' may be missing; add required: true to the column"
+
+
+class Gold(Shaped):
+    """What people read: the result of the SQL file beside the contract."""
+
+    reads: DatasetNames = Field(min_length=1, description="Datasets that the SQL reads, as views named <layer>_<name>.")
+    rebuild: dict[str, str] = Field(
+        {}, description="Own date column: <input>.<timestamp>. Only days whose input changed are built again."
+    )
+    sql: str = Field(description="The query; taken from <name>.sql.")
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return self.reads
+
+    def _faults(self) -> Iterator[tuple[str, str]]:
+        yield from super()._faults()
+        if len(self.rebuild) > 1:
+            yield "rebuild", "one column at most"
+        for own, source in self.rebuild.items():
+            dataset, _, column = source.rpartition(".")
+            if own not in self.columns:
+                yield f"rebuild.{own}", f"no column '{own}'{suggest(own, self.columns)}"
+            elif self.columns[own].type != "date":
+                yield f"rebuild.{own}", "must be a date column"
+            if dataset not in self.reads or not column:
+                yield f"rebuild.{own}", f"'{source}' is not <input>.<column> of one of reads"
+
+
+AnyContract = Bronze | Silver | Gold
+MODELS: dict[str, type[Bronze | Silver | Gold]] = {"bronze": Bronze, "silver": Silver, "gold": Gold}

@@ -1,0 +1,7 @@
+"""What a user is told when something cannot be done."""
+
+from __future__ import annotations
+
+
+class LakehouseError(Exception):
+    """One clear sentence: what is wrong, and what to do about it. Commands print it and exit with 1."""

@@ -1,0 +1,75 @@
+"""Intervals: half-open ranges of time, and sets of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+
+
+@dataclass(frozen=True, order=True)
+class Interval:
+    """The half-open time range [start, end) that a run owns, in UTC."""
+
+    start: datetime
+    end: datetime
+
+    def __post_init__(self) -> None:
+        if self.start.tzinfo is None or self.end.tzinfo is None:
+            raise ValueError(f"an interval needs times with a zone, not {self.start} and {self.end}")
+        if self.start >= self.end:
+            raise ValueError(f"an interval must end after it starts: {self.start} to {self.end}")
+        object.__setattr__(self, "start", self.start.astimezone(UTC))
+        object.__setattr__(self, "end", self.end.astimezone(UTC))
+
+    @classmethod
+    def parse(cls, text: str) -> Interval:
+        """Read what `str` wrote: two ISO times with a slash between."""
+        start, _, end = text.partition("/")
+        return cls(datetime.fromisoformat(start), datetime.fromisoformat(end))
+
+    def __str__(self) -> str:
+        return f"{self.start.isoformat()}/{self.end.isoformat()}"
+
+    @property
+    def days(self) -> list[date]:
+        """The UTC days that the interval touches."""
+        last = (self.end - timedelta(microseconds=1)).date()
+        return [self.start.date() + timedelta(n) for n in range((last - self.start.date()).days + 1)]
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """The intervals that a table holds: sorted, merged, without overlap."""
+
+    intervals: tuple[Interval, ...] = ()
+
+    @classmethod
+    def of(cls, intervals: Iterable[Interval]) -> Coverage:
+        merged: list[Interval] = []
+        for interval in sorted(intervals):
+            if merged and interval.start <= merged[-1].end:
+                merged[-1] = Interval(merged[-1].start, max(merged[-1].end, interval.end))
+            else:
+                merged.append(interval)
+        return cls(tuple(merged))
+
+    def add(self, interval: Interval) -> Coverage:
+        return Coverage.of((*self.intervals, interval))
+
+    def __contains__(self, interval: Interval) -> bool:
+        return any(i.start <= interval.start and interval.end <= i.end for i in self.intervals)
+
+    @property
+    def end(self) -> datetime | None:
+        """The end of the newest covered interval: what freshness is measured from."""
+        return self.intervals[-1].end if self.intervals else None
+
+    def dumps(self) -> str:
+        return json.dumps([[i.start.isoformat(), i.end.isoformat()] for i in self.intervals])
+
+    @classmethod
+    def loads(cls, text: str | None) -> Coverage:
+        pairs = json.loads(text) if text else []
+        return cls.of(Interval(datetime.fromisoformat(a), datetime.fromisoformat(b)) for a, b in pairs)

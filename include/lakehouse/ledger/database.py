@@ -1,0 +1,156 @@
+"""The ledger's tables and its connection."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    DateTime,
+    Engine,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    create_engine,
+    text,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+
+from lakehouse.settings import settings
+
+metadata = MetaData()
+_Time = DateTime(timezone=True)
+
+leases = Table(
+    "leases",
+    metadata,
+    Column("dataset", String, primary_key=True),
+    Column("owner", String, nullable=False),
+    Column("attempt", String, nullable=False),
+    Column("taken_at", _Time, nullable=False),
+    Column("expires_at", _Time, nullable=False),
+)
+
+batches = Table(
+    "batches",
+    metadata,
+    Column("batch_id", String, primary_key=True),
+    Column("dataset", String, nullable=False),
+    Column("interval_start", _Time, nullable=False),
+    Column("interval_end", _Time, nullable=False),
+    Column("fingerprint", String, nullable=False),
+    Column("contract_version", String, nullable=False),
+    Column("run", String, nullable=False),
+    Column("attempt", String, nullable=False),
+    Column("state", String, nullable=False),  # intent, published, discarded
+    Column("writes", JSONB, nullable=False),
+    Column("inputs", JSONB, nullable=False),
+    Column("counts", JSONB, nullable=False),
+    Column("intended_at", _Time, nullable=False),
+    Column("published_at", _Time),
+    Index("batches_by_interval", "dataset", "interval_start"),
+)
+
+inputs = Table(
+    "inputs",
+    metadata,
+    Column("batch_id", ForeignKey("batches.batch_id", ondelete="CASCADE"), primary_key=True),
+    Column("uri", Text, primary_key=True),
+    Column("etag", String, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Column("dataset", String, nullable=False),
+    Index("inputs_by_uri", "dataset", "uri"),
+)
+
+gate_results = Table(
+    "gate_results",
+    metadata,
+    Column("id", BigInteger, primary_key=True, autoincrement=True),
+    Column("batch_id", String, nullable=False, index=True),
+    Column("attempt", String, nullable=False),
+    Column("gate", String, nullable=False),
+    Column("verdict", String, nullable=False),
+    Column("found", Text, nullable=False),
+    Column("at", _Time, nullable=False),
+)
+
+sla_terms = Table(
+    "sla_terms",
+    metadata,
+    Column("dataset", String, primary_key=True),
+    Column("ready_within_s", Integer, nullable=False),
+    Column("since", _Time, nullable=False),
+)
+
+sla_misses = Table(
+    "sla_misses",
+    metadata,
+    Column("alert_id", String, primary_key=True),
+    Column("dataset", String, nullable=False),
+    Column("interval_start", _Time, nullable=False),
+    Column("interval_end", _Time, nullable=False),
+    Column("kind", String, nullable=False),
+    Column("due_at", _Time, nullable=False),
+    Column("opened_at", _Time, nullable=False),
+    Column("closed_at", _Time),
+    UniqueConstraint("dataset", "interval_start", "kind"),
+)
+
+outbox = Table(
+    "outbox",
+    metadata,
+    Column("id", BigInteger, primary_key=True, autoincrement=True),
+    Column("alert_id", String, nullable=False),
+    Column("event", String, nullable=False),  # opened, closed
+    Column("channel", String, nullable=False),
+    Column("payload", JSONB, nullable=False),
+    Column("created_at", _Time, nullable=False),
+    Column("tries", Integer, nullable=False, server_default="0"),
+    Column("next_try_at", _Time, nullable=False),
+    Column("error", Text, nullable=False, server_default=""),
+    Column("delivered_at", _Time),
+    UniqueConstraint("alert_id", "event", "channel"),
+    Index("outbox_waiting", "channel", "id", postgresql_where=text("delivered_at IS NULL")),
+)
+
+maintenance = Table(
+    "maintenance",
+    metadata,
+    Column("id", BigInteger, primary_key=True, autoincrement=True),
+    Column("table_name", String, nullable=False, index=True),
+    Column("operation", String, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("before", JSONB, nullable=False),
+    Column("after", JSONB, nullable=False),
+    Column("outcome", String, nullable=False),
+    Column("seconds", Float, nullable=False),
+    Column("at", _Time, nullable=False),
+)
+
+_CREATION_LOCK = 7_316_542_001
+
+
+class LedgerUnreachable(ConnectionError):
+    """The ledger's database does not answer."""
+
+
+@lru_cache(maxsize=1)
+def engine() -> Engine:
+    """The ledger's engine; its tables are there when this returns."""
+    made = create_engine(
+        settings().ledger_url.get_secret_value(),
+        pool_pre_ping=True,
+        pool_size=2,
+        connect_args={"connect_timeout": 10, "options": "-c timezone=utc -c statement_timeout=60000"},
+    )
+    with made.begin() as connection:
+        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _CREATION_LOCK})
+        metadata.create_all(connection)
+    return made

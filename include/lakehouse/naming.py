@@ -1,0 +1,96 @@
+"""Every name is made here: DAG and task ids, tables, branches, batches, objects."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from collections.abc import Sequence
+
+from lakehouse.intervals import Interval
+
+CATALOG = "lake"
+LAYERS = ("bronze", "silver", "gold")
+NAMESPACES = (*LAYERS, "quarantine", "ops")
+
+COVERAGE = "lakehouse.coverage"
+ABSORBED = "lakehouse.absorbed"
+BATCH = "lakehouse.batch-id"
+
+AUDIT_BRANCH = "audit_"
+
+
+def layer_of(dataset: str) -> str:
+    return dataset.split(".", 1)[0]
+
+
+def short_name(dataset: str) -> str:
+    return dataset.split(".", 1)[1]
+
+
+def dag_id(dataset: str) -> str:
+    return dataset.replace(".", "_")
+
+
+def maintenance_dag_id(tier: str) -> str:
+    return f"maintenance_{tier}"
+
+
+def quarantine_table(dataset: str) -> str:
+    return f"quarantine.{dag_id(dataset)}"
+
+
+def tombstone_table(dataset: str) -> str:
+    """Remembers the newest delete of each key, so that an older change which arrives later stays deleted."""
+    return f"ops.{dag_id(dataset)}_deleted"
+
+
+def tables_of(dataset: str) -> tuple[str, ...]:
+    """A dataset's table and its companions, all written under the dataset's one lease."""
+    if layer_of(dataset) == "silver":
+        return dataset, quarantine_table(dataset), tombstone_table(dataset)
+    return (dataset,)
+
+
+def digest(value: object, length: int = 12) -> str:
+    """A short stable hash of anything that JSON can hold."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:length]
+
+
+def batch_id(dataset: str, interval: Interval, fingerprint: str) -> str:
+    """The same dataset, interval, contract and inputs give the same id, whoever asks and however often."""
+    return f"{dag_id(dataset)}-{interval.start:%Y%m%dT%H%M%S}-{digest([dataset, str(interval), fingerprint])}"
+
+
+def attempt_id(run: str, number: int, redone: int = 0) -> str:
+    return f"{run}#{number}" + (f".{redone}" if redone else "")
+
+
+def branch(batch: str, attempt: str) -> str:
+    """The branch that one try of one batch writes to, and no other try ever will."""
+    return f"{AUDIT_BRANCH}{batch.replace('-', '_')}_{digest(attempt, 8)}"
+
+
+def spark_session_id(attempt: str, verb: str) -> str:
+    """A Connect session id that a later try can derive, to release what its predecessor left running."""
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, f"lakehouse/{attempt}/{verb}"))
+
+
+def job_key(dataset: str, attempt: str, verb: str) -> str:
+    return f"_jobs/{dataset}/{digest(attempt, 16)}/{verb}.json"
+
+
+def result_key(job: str) -> str:
+    return job.removesuffix(".json") + ".result.json"
+
+
+def quoted(*identifiers: str) -> str:
+    """Identifiers as SQL text; a backtick inside one is doubled, so none can end its quotes."""
+    return ".".join("`" + name.replace("`", "``") + "`" for name in identifiers)
+
+
+def table_sql(table: str, branch_name: str | None = None) -> str:
+    """A table, or one of its branches, as SQL text."""
+    parts: Sequence[str] = (CATALOG, *table.split("."), *([f"branch_{branch_name}"] if branch_name else []))
+    return quoted(*parts)

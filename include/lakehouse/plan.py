@@ -1,0 +1,180 @@
+"""What a run of one interval has to write, and whether it has to write at all."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
+from typing import Any
+
+from lakehouse import naming
+from lakehouse.batch import DISCARDED, PUBLISHED, Batch
+from lakehouse.catalog import coverage, history, ref_snapshot, table
+from lakehouse.changes import changed_days
+from lakehouse.contracts.model import AnyContract, Bronze, Contract, Gold, Silver
+from lakehouse.errors import LakehouseError
+from lakehouse.intervals import Interval
+from lakehouse.jobs import BuildJob, CleanJob, IngestJob
+from lakehouse.ledger import batches
+from lakehouse.store import landing_files
+
+
+class NotReady(LakehouseError):
+    """An input does not cover the interval yet."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One try of one run."""
+
+    run: str
+    number: int
+    redone: int = 0
+
+    @property
+    def id(self) -> str:
+        return naming.attempt_id(self.run, self.number, self.redone)
+
+    def again(self) -> Attempt:
+        """The same try, writing once more because main has moved."""
+        return replace(self, redone=self.redone + 1)
+
+    def session(self, verb: str) -> str:
+        return naming.spark_session_id(self.id, verb)
+
+    def stale_sessions(self, verb: str) -> tuple[str, ...]:
+        """The Connect sessions that this run's earlier tries may have left behind."""
+        earlier = range(max(1, self.number - 3), self.number)
+        return tuple(naming.spark_session_id(naming.attempt_id(self.run, n), verb) for n in earlier)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A batch to write: its ledger entry, its job (None where there is no row to write), what publish sets."""
+
+    batch: Batch
+    job: IngestJob | CleanJob | BuildJob | None
+    properties: dict[str, str] = field(default_factory=dict)
+
+
+def settle(dataset: str) -> None:
+    """Find out what became of batches whose publish was begun and not confirmed. Call it under the lease."""
+    for batch in batches.unsettled(dataset):
+        batches.settle(batch.batch_id, PUBLISHED if _in_main(batch) else DISCARDED)
+
+
+def _in_main(batch: Batch) -> bool:
+    found = table(batch.dataset)
+    if found is None:
+        return False
+    ids = {s.summary.get(naming.BATCH) for s in history(found, ref_snapshot(found)) if s.summary}
+    only_coverage = all(w.empty for w in batch.writes if w.table == batch.dataset)
+    return batch.batch_id in ids or (only_coverage and batch.interval in coverage(found))
+
+
+def plan(contract: AnyContract, interval: Interval, attempt: Attempt) -> Plan | None:
+    """The batch that is missing, or None when the table already holds all of it. Call it under the lease."""
+    settle(contract.dataset)
+    if isinstance(contract, Bronze):
+        return _plan_ingest(contract, interval, attempt)
+    if isinstance(contract, Silver):
+        return _plan_clean(contract, interval, attempt)
+    return _plan_build(contract, interval, attempt)
+
+
+def _covered(contract: Contract, interval: Interval) -> bool:
+    return interval in coverage(table(contract.dataset))
+
+
+def _batch(
+    contract: Contract, interval: Interval, attempt: Attempt, fingerprint: object, inputs: dict[str, int | None]
+) -> Batch:
+    mark = naming.digest(fingerprint)
+    return Batch(
+        batch_id=naming.batch_id(contract.dataset, interval, mark),
+        dataset=contract.dataset,
+        interval_start=interval.start,
+        interval_end=interval.end,
+        fingerprint=mark,
+        contract_version=contract.version,
+        run=attempt.run,
+        attempt=attempt.id,
+        inputs=inputs,
+    )
+
+
+def _shared(batch: Batch, attempt: Attempt, verb: str) -> dict[str, Any]:
+    """The part of a write job that all layers share."""
+    return {
+        "key": naming.job_key(batch.dataset, attempt.id, verb),
+        "session_id": attempt.session(verb),
+        "stale_sessions": attempt.stale_sessions(verb),
+        "batch_id": batch.batch_id,
+        "interval_start": batch.interval_start,
+        "interval_end": batch.interval_end,
+        "branch": naming.branch(batch.batch_id, attempt.id),
+        "bases": {name: ref_snapshot(table(name)) for name in naming.tables_of(batch.dataset)},
+    }
+
+
+def _plan_ingest(contract: Bronze, interval: Interval, attempt: Attempt) -> Plan | None:
+    prefix = contract.landing_prefix(interval)
+    found = [f for f in landing_files(prefix) if not f.uri.endswith(contract.source.ready.marker)]
+    files = tuple(batches.untaken(contract.dataset, found))
+    if not files and _covered(contract, interval):
+        return None
+    batch = _batch(contract, interval, attempt, [[f.uri, f.etag] for f in files], {})
+    if not files and table(contract.dataset):
+        return Plan(batch, None)
+    job = IngestJob(contract=contract, files=files, ingested_at=datetime.now(UTC), **_shared(batch, attempt, "ingest"))
+    return Plan(batch, job)
+
+
+def _plan_clean(contract: Silver, interval: Interval, attempt: Attempt) -> Plan | None:
+    source = table(contract.reads)
+    if interval not in coverage(source):
+        raise NotReady(f"{contract.reads} does not hold {interval} yet")
+    taken = sorted(b.batch_id for b in batches.published_in(contract.reads, interval) if b.counts.get("rows_in"))
+    snapshot = ref_snapshot(source)
+    batch = _batch(contract, interval, attempt, [contract.version, taken], {contract.reads: snapshot})
+    done = [b.batch_id for b in batches.published_in(contract.dataset, interval)][:1]
+    if _covered(contract, interval) and done == [batch.batch_id]:
+        return None
+    if not taken and table(contract.dataset):
+        return Plan(batch, None)
+    shared = _shared(batch, attempt, "clean")
+    return Plan(batch, CleanJob(contract=contract, input_snapshot=snapshot, input_batches=tuple(taken), **shared))
+
+
+def _plan_build(contract: Gold, interval: Interval, attempt: Attempt) -> Plan | None:
+    sources = {name: table(name) for name in contract.reads}
+    for name, source in sources.items():
+        if interval not in coverage(source):
+            raise NotReady(f"{name} does not hold {interval} yet")
+    snapshots = {name: ref_snapshot(source) for name, source in sources.items()}
+    days = _days_to_build(contract, snapshots)
+    if days == () and _covered(contract, interval):
+        return None
+    batch = _batch(contract, interval, attempt, [contract.version, snapshots, days], dict(snapshots))
+    absorbed = {naming.ABSORBED: json.dumps({"contract": contract.version, "inputs": snapshots})}
+    if days == () and table(contract.dataset):
+        return Plan(batch, None, properties=absorbed)
+    shared = _shared(batch, attempt, "build")
+    return Plan(batch, BuildJob(contract=contract, input_snapshots=snapshots, days=days, **shared), properties=absorbed)
+
+
+def _days_to_build(contract: Gold, snapshots: dict[str, int | None]) -> tuple[date, ...] | None:
+    """The days whose input changed since the last build; None: all of them; (): none."""
+    own = table(contract.dataset)
+    absorbed = json.loads(own.properties.get(naming.ABSORBED, "{}")) if own else {}
+    before = absorbed.get("inputs", {})
+    if absorbed.get("contract") == contract.version and before == snapshots:
+        return ()
+    moved = [name for name, snapshot in snapshots.items() if before.get(name) != snapshot]
+    path = next(iter(contract.rebuild.values()), "")
+    dataset, _, column = path.rpartition(".")
+    if absorbed.get("contract") != contract.version or moved != [dataset]:
+        return None
+    source, snapshot = table(dataset), snapshots[dataset]
+    days = changed_days(source, column, before.get(dataset), snapshot) if source and snapshot else None
+    return tuple(sorted(days)) if days is not None else None

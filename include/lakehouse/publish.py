@@ -1,0 +1,111 @@
+"""The one way to main: a single catalog commit that asserts what was audited."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import requests
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    CommitStateUnknownException,
+    RESTError,
+    ServerError,
+    ServiceUnavailableError,
+)
+from pyiceberg.table import Table
+from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.update import (
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    RemoveSnapshotRefUpdate,
+    SetPropertiesUpdate,
+    SetSnapshotRefUpdate,
+    TableRequirement,
+    TableUpdate,
+)
+
+from lakehouse.batch import TableWrite
+from lakehouse.catalog import MAIN, CatalogUnreachable, catalog, coverage, history, ref_snapshot, table
+from lakehouse.errors import LakehouseError
+from lakehouse.intervals import Interval
+from lakehouse.naming import AUDIT_BRANCH, COVERAGE
+from lakehouse.settings import settings
+
+_OUTCOME_UNKNOWN = (
+    CommitStateUnknownException,
+    ServerError,
+    ServiceUnavailableError,
+    RESTError,
+    requests.RequestException,
+)
+
+
+class MainMoved(LakehouseError):
+    """Somebody else committed to main since the batch was written: it must be written again on the new base."""
+
+
+def publish(write: TableWrite, covers: Interval | None = None, properties: Mapping[str, str] | None = None) -> None:
+    """Make `head` the table's main, drop the branch, add `covers` to its coverage: all or nothing.
+
+    A second call with the same write finds its own success and does nothing. `MainMoved` is raised, and nothing
+    changed, when main is no longer at `base`.
+    """
+    found = _loaded(write)
+    if published(found, write, covers):
+        return
+    try:
+        catalog().commit_table(found, _requirements(found, write), _updates(found, write, covers, properties or {}))
+    except CommitFailedException as error:
+        # The answer to a commit that succeeded may have been lost, and this the refusal of its repetition.
+        if not published(_loaded(write), write, covers):
+            raise MainMoved(f"{write.table}: {error}") from error
+    except _OUTCOME_UNKNOWN as error:
+        if not published(_loaded(write), write, covers):
+            raise CatalogUnreachable(f"the catalog at {settings().catalog_uri} did not confirm the publish") from error
+
+
+def published(found: Table, write: TableWrite, covers: Interval | None) -> bool:
+    """Whether main already holds `head`, and covers the interval."""
+    if covers is not None and covers not in coverage(found):
+        return False
+    return write.head is None or any(s.snapshot_id == write.head for s in history(found, ref_snapshot(found)))
+
+
+def _loaded(write: TableWrite) -> Table:
+    found = table(write.table)
+    if found is None:
+        raise MainMoved(f"{write.table} is gone")
+    return found
+
+
+def _requirements(found: Table, write: TableWrite) -> tuple[TableRequirement, ...]:
+    main = AssertRefSnapshotId(ref=MAIN, **{"snapshot-id": write.base})
+    head = AssertRefSnapshotId(ref=write.branch, **{"snapshot-id": write.head})
+    same = AssertTableUUID(uuid=found.metadata.table_uuid)
+    return (same, main) if write.empty else (same, main, head)
+
+
+def _updates(
+    found: Table, write: TableWrite, covers: Interval | None, properties: Mapping[str, str]
+) -> tuple[TableUpdate, ...]:
+    updates: list[TableUpdate] = []
+    if not write.empty and write.head is not None:
+        head = {"ref-name": MAIN, "type": SnapshotRefType.BRANCH, "snapshot-id": write.head}
+        updates.append(SetSnapshotRefUpdate(**head))
+    if write.branch in found.metadata.refs:
+        updates.append(RemoveSnapshotRefUpdate(**{"ref-name": write.branch}))
+    wanted = dict(properties)
+    if covers is not None:
+        wanted[COVERAGE] = coverage(found).add(covers).dumps()
+    if wanted:
+        updates.append(SetPropertiesUpdate(updates=wanted))
+    return tuple(updates)
+
+
+def drop_branches(name: str, *, keep: str | None = None) -> None:
+    """Drop a table's audit branches: what earlier tries left, or a batch that is discarded."""
+    found = table(name)
+    stale = [r for r in found.metadata.refs if r.startswith(AUDIT_BRANCH) and r != keep] if found else []
+    if found and stale:
+        updates = tuple(RemoveSnapshotRefUpdate(**{"ref-name": ref}) for ref in stale)
+        catalog().commit_table(found, (AssertTableUUID(uuid=found.metadata.table_uuid),), updates)

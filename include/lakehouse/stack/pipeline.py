@@ -1,0 +1,80 @@
+"""Bringing the sample's days to gold through Airflow, and watching them get there."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, date, datetime, timedelta
+
+from lakehouse.errors import LakehouseError
+from lakehouse.naming import LAYERS, dag_id
+from lakehouse.settings import Settings
+from lakehouse.stack.airflow_api import AirflowApi, Run
+from lakehouse.stack.secret_file import remember
+
+SAMPLE_DAYS = 3
+POLL_SECONDS = 2.0
+MINUTES = 30
+
+Watch = Callable[[Mapping[str, Counter[str]]], None]
+
+
+def today() -> date:
+    return datetime.now(UTC).date()
+
+
+def ensure_start(known: Settings) -> date:
+    """The first day of the sample: some days ago at the first run, then remembered."""
+    if known.start is None:
+        first = today() - timedelta(days=SAMPLE_DAYS)
+        remember({"start": first.isoformat()})
+        return first
+    return known.start
+
+
+def pipeline_dags() -> list[str]:
+    """The DAG of every contract, sources first."""
+    from lakehouse.contracts import contracts
+
+    return [dag_id(contract.dataset) for layer in LAYERS for contract in contracts(layer=layer)]
+
+
+def run_pipeline(known: Settings, first: date, last: date, watch: Watch) -> None:
+    """Unpause the DAGs, and return when every day from first to last is in gold; raise what went wrong."""
+    wanted = pipeline_dags()
+    days = (last - first).days + 1
+    deadline = time.monotonic() + MINUTES * 60
+    with AirflowApi(known) as api:
+        _await_dags(api, wanted, deadline)
+        for dag in wanted:
+            api.unpause(dag)
+        while True:
+            runs = {dag: api.runs(dag, first, last) for dag in wanted}
+            _stop_at_failure(api, runs.values())
+            progress = {dag: Counter(run.state for run in found) for dag, found in runs.items()}
+            watch(progress)
+            if all(counted["success"] >= days for dag, counted in progress.items() if dag.startswith("gold_")):
+                return
+            _wait(deadline, "The sample's days are not in gold")
+
+
+def _await_dags(api: AirflowApi, wanted: Iterable[str], deadline: float) -> None:
+    missing = set(wanted) - api.dags()
+    while missing:
+        _wait(deadline, f"Airflow does not show {', '.join(sorted(missing))}")
+        missing = set(wanted) - api.dags()
+
+
+def _stop_at_failure(api: AirflowApi, runs: Iterable[list[Run]]) -> None:
+    failed = [run for found in runs for run in found if run.state == "failed"]
+    if failed:
+        run = failed[0]
+        task, line = api.failure(run)
+        raise LakehouseError(f"{run.dag} failed for {run.day} in task {task}: {line}")
+
+
+def _wait(deadline: float, what: str) -> None:
+    if time.monotonic() > deadline:
+        raise LakehouseError(f"{what} after {MINUTES} minutes: look at Airflow's page, or `lakehouse status`.")
+    time.sleep(POLL_SECONDS)

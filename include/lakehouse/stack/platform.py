@@ -1,0 +1,53 @@
+"""The platform's own long-running commands as services: the SLA watch, and the sample shop."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import ClassVar
+
+from lakehouse.settings import Settings, env_file
+from lakehouse.stack.service import Service
+from lakehouse.stack.spark import script
+
+SECONDS_TO_FAIL = 3
+
+
+@dataclass(frozen=True)
+class _Command(Service):
+    """A `lakehouse` command that runs until it is told to stop; it is well if it did not end soon after its start."""
+
+    stage = 4
+
+    arguments: ClassVar[tuple[str, ...]]
+
+    def command(self) -> list[str]:
+        return [str(script("lakehouse")), *self.arguments]
+
+    def environment(self) -> dict[str, str]:
+        return {"LAKEHOUSE_HOME": str(self.settings.home), "LAKEHOUSE_ENV_FILE": str(env_file())}
+
+    def healthy(self, since: float) -> bool:
+        return time.time() - since >= SECONDS_TO_FAIL
+
+
+@dataclass(frozen=True)
+class Watch(_Command):
+    name = "watch"
+    group = "watch"
+    arguments = ("watch",)
+
+
+@dataclass(frozen=True)
+class SampleShop(_Command):
+    name = "sample"
+    group = "sample"
+    arguments = ("sample", "--follow")
+
+
+def platform_services(settings: Settings) -> list[type[Service]]:
+    """Those that this installation has, and wants."""
+    from lakehouse.cli import exists
+
+    wanted: list[type[Service]] = [Watch, SampleShop] if settings.sample else [Watch]
+    return [kind for kind in wanted if exists(kind.name)]

@@ -1,0 +1,83 @@
+"""Access to the object store: landing files, job documents and their results."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from lakehouse.batch import InputFile
+from lakehouse.errors import LakehouseError
+from lakehouse.settings import settings
+
+
+class StoreUnreachable(LakehouseError, ConnectionError):
+    """The object store does not answer, or refuses."""
+
+
+@lru_cache(maxsize=1)
+def client() -> Any:
+    """The one S3 client of this process, with timeouts."""
+    given = settings()
+    config = Config(
+        connect_timeout=5,
+        read_timeout=60,
+        retries={"max_attempts": 4, "mode": "standard"},
+        s3={"addressing_style": "path" if given.s3_path_style else "auto"},
+    )
+    return boto3.client(
+        "s3",
+        endpoint_url=given.s3_endpoint,
+        region_name=given.s3_region,
+        aws_access_key_id=given.s3_access_key or None,
+        aws_secret_access_key=given.s3_secret_key.get_secret_value() or None,
+        config=config,
+    )
+
+
+def landing_files(prefix: str) -> list[InputFile]:
+    """Every object under a landing prefix."""
+    bucket = settings().landing_bucket
+    try:
+        pages = client().get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+        return [
+            InputFile(uri=f"s3://{bucket}/{o['Key']}", etag=o["ETag"].strip('"'), bytes=o["Size"])
+            for page in pages
+            for o in page.get("Contents", [])
+        ]
+    except (BotoCoreError, ClientError) as error:
+        raise StoreUnreachable(f"the object store at {settings().s3_endpoint} failed: {error}") from error
+
+
+def landing_complete(prefix: str, marker: str) -> bool:
+    """Whether the marker that is written last is there."""
+    bucket = settings().landing_bucket
+    try:
+        client().head_object(Bucket=bucket, Key=prefix + marker)
+    except ClientError as error:
+        if error.response["Error"]["Code"] in ("404", "NoSuchKey", "NotFound"):
+            return False
+        raise StoreUnreachable(f"the object store at {settings().s3_endpoint} refused: {error}") from error
+    except BotoCoreError as error:
+        raise StoreUnreachable(f"the object store at {settings().s3_endpoint} failed: {error}") from error
+    return True
+
+
+def put_document(key: str, document: str) -> None:
+    """Write a job document or a result."""
+    try:
+        client().put_object(Bucket=settings().warehouse_bucket, Key=key, Body=document.encode())
+    except (BotoCoreError, ClientError) as error:
+        raise StoreUnreachable(f"the object store at {settings().s3_endpoint} failed: {error}") from error
+
+
+def get_document(key: str) -> str:
+    """Read a job document or a result."""
+    try:
+        body = client().get_object(Bucket=settings().warehouse_bucket, Key=key)["Body"].read()
+    except (BotoCoreError, ClientError) as error:
+        raise StoreUnreachable(f"the object store at {settings().s3_endpoint} has no {key}: {error}") from error
+    return str(body.decode())

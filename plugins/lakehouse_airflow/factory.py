@@ -1,0 +1,118 @@
+"""From contracts to DAGs. Nothing here touches a service: it runs each time Airflow parses a DAG file."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from airflow.sdk import DAG, Asset, CronDataIntervalTimetable, CronTriggerTimetable, chain
+
+from lakehouse.contracts import AnyContract, contracts
+from lakehouse.contracts.fields import write_duration
+from lakehouse.contracts.load import loaded
+from lakehouse.naming import dag_id, maintenance_dag_id
+from lakehouse.settings import settings
+from lakehouse_airflow.operators import AuditOperator, MaintainOperator, PublishOperator, ReleaseOperator, WriteOperator
+from lakehouse_airflow.sensors import WaitOperator
+
+SPARK_POOL = "spark"
+DEFAULTS: dict[str, Any] = {
+    "retries": 3,
+    "retry_delay": timedelta(seconds=15),
+    "retry_exponential_backoff": True,
+    "max_retry_delay": timedelta(minutes=10),
+}
+
+
+def build_dags(layer: str) -> list[DAG]:
+    """One DAG per contract of a layer."""
+    return [build_dag(contract) for contract in contracts(layer)]
+
+
+def build_dag(contract: AnyContract) -> DAG:
+    """wait → write → audit → publish, once per interval of the contract's schedule."""
+    zone = ZoneInfo(contract.timezone)
+    with DAG(
+        dag_id(contract.dataset),
+        description=contract.description,
+        doc_md=_docs(contract),
+        schedule=CronDataIntervalTimetable(contract.schedule, timezone=contract.timezone),
+        start_date=datetime.combine(_first_day(contract), datetime.min.time(), zone),
+        end_date=datetime.combine(contract.end, datetime.min.time(), zone) - timedelta(seconds=1)
+        if contract.end
+        else None,
+        catchup=True,
+        max_active_runs=4,
+        tags=[contract.layer, contract.owner],
+        default_args={**DEFAULTS, "owner": contract.owner},
+    ) as dag:
+        _steps(contract)
+    return dag
+
+
+def build_maintenance(tier: str, schedule: str) -> DAG:
+    """One task per dataset of a tier; each looks at its tables and does what they need."""
+    with DAG(
+        maintenance_dag_id(tier),
+        description=f"Keeps the tables of tier {tier} healthy.",
+        doc_md="Rewrites small files and expires old snapshots, under each dataset's lease. What was done, and why, "
+        "is in the ledger and in each task's log.",
+        schedule=CronTriggerTimetable(schedule, timezone="UTC"),
+        start_date=datetime(2026, 1, 1, tzinfo=UTC),
+        catchup=False,
+        max_active_runs=1,
+        tags=["maintenance"],
+        default_args={**DEFAULTS, "retries": 1},
+    ) as dag:
+        for contract in contracts():
+            if contract.maintenance.tier == tier:
+                MaintainOperator(
+                    task_id=dag_id(contract.dataset),
+                    dataset=contract.dataset,
+                    pool=SPARK_POOL,
+                    doc_md=MaintainOperator.__doc__,
+                )
+    return dag
+
+
+def _first_day(contract: AnyContract) -> Any:
+    floor = settings().start
+    return max(contract.start, floor) if floor else contract.start
+
+
+def _steps(contract: AnyContract) -> None:
+    dataset = contract.dataset
+    wait = WaitOperator(task_id="wait", dataset=dataset, doc_md="Waits until the interval's input is complete.")
+    write = WriteOperator(task_id="write", dataset=dataset, pool=SPARK_POOL, doc_md=WriteOperator.__doc__)
+    audit = AuditOperator(task_id="audit", dataset=dataset, pool=SPARK_POOL, doc_md=AuditOperator.__doc__)
+    outlet = Asset(name=dataset, uri=f"iceberg://lake/{dataset.replace('.', '/')}")
+    publish = PublishOperator(task_id="publish", dataset=dataset, outlets=[outlet], doc_md=PublishOperator.__doc__)
+    release = ReleaseOperator(task_id="release", dataset=dataset, doc_md=ReleaseOperator.__doc__)
+    chain(wait, write, audit, publish, release.as_teardown())
+
+
+def _docs(contract: AnyContract) -> str:
+    reads = ", ".join(f"`{name}`" for name in contract.inputs) or "landing files"
+    return "\n".join(
+        (
+            f"### {contract.dataset}",
+            contract.description,
+            "",
+            "| | |",
+            "| --- | --- |",
+            f"| owner | {contract.owner} |",
+            f"| made from | {reads} |",
+            f"| contract | `{contract.layer}/{contract.dataset.split('.')[1]}.yaml` |",
+            f"| schedule | `{contract.schedule}` {contract.timezone} |",
+            f"| SLA | published within {write_duration(contract.sla.ready_within)} of the interval's end |",
+            f"| snapshots kept | {write_duration(contract.retention.snapshots)} |",
+        )
+    )
+
+
+def refuse_broken_contracts() -> None:
+    """Fail the import of the calling DAG file with every problem, so that the UI shows them; other files still load."""
+    problems = loaded().problems
+    if problems:
+        raise ValueError("\n".join(["broken contracts, the others run on:", *map(str, problems)]))

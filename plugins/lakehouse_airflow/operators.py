@@ -1,0 +1,182 @@
+"""The operators of a dataset's DAG: one a step. What they do is in lakehouse.steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+
+from lakehouse_airflow.runner import Runner, runner
+from lakehouse_airflow.triggers import LeaseTrigger
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from lakehouse.contracts import AnyContract
+    from lakehouse.intervals import Interval
+    from lakehouse.plan import Attempt
+    from lakehouse.steps import Handover
+
+WRITE_TASK = "write"
+LEASE_TIMEOUT = timedelta(hours=6)
+
+
+class Step(BaseOperator):
+    """One step of one interval of one dataset."""
+
+    def __init__(self, *, dataset: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.dataset = dataset
+        self._runner: Runner | None = None
+
+    def contract(self) -> AnyContract:
+        from lakehouse.contracts import contract
+
+        return contract(self.dataset)
+
+    def run_job(self, job: Any) -> None:
+        """Run a Spark job, in a way that `on_kill` can stop."""
+        self._runner = runner()
+        self._runner.run(job.key)
+
+    def on_kill(self) -> None:
+        if self._runner:
+            self._runner.kill()
+
+    @contextmanager
+    def leased(self, attempt: Attempt) -> Iterator[None]:
+        """Hold the dataset's lease; wait for it without a worker slot where another run has it."""
+        from lakehouse.ledger import leases
+        from lakehouse.steps import LeaseHeld, take_lease
+
+        try:
+            take_lease(self.dataset, attempt)
+        except LeaseHeld as held:
+            self.log.info("waiting: %s", held)
+            self.defer(trigger=LeaseTrigger(self.dataset, attempt.run), method_name="resume", timeout=LEASE_TIMEOUT)
+        with leases.kept(self.dataset, attempt.run, attempt.id):
+            yield
+
+    def resume(self, context: Context, event: Any = None) -> Any:  # noqa: ARG002
+        return self.execute(context)
+
+    def handed_over(self, context: Context) -> Handover | None:
+        from lakehouse.steps import Handover
+
+        found = context["ti"].xcom_pull(task_ids=WRITE_TASK)
+        return Handover.model_validate(found) if found else None
+
+
+def interval_of(context: Context) -> Interval:
+    """The interval that this run owns."""
+    from lakehouse.intervals import Interval
+
+    run = context["dag_run"]
+    if run.data_interval_start is None or run.data_interval_end is None:
+        raise AirflowFailException("this run owns no interval; trigger it with a logical date, or backfill it")
+    return Interval(run.data_interval_start, run.data_interval_end)
+
+
+def attempt_of(context: Context) -> Attempt:
+    from lakehouse.plan import Attempt
+
+    ti = context["ti"]
+    return Attempt(run=f"{ti.dag_id}/{ti.run_id}", number=ti.try_number)
+
+
+@contextmanager
+def one_sentence() -> Iterator[None]:
+    """What the platform knows about is told in one sentence; retrying a failed gate would not help."""
+    from lakehouse.errors import LakehouseError
+    from lakehouse.steps import GateFailed
+
+    try:
+        yield
+    except GateFailed as error:
+        raise AirflowFailException(str(error)) from None
+    except LakehouseError as error:
+        raise AirflowException(str(error)) from None
+
+
+class WriteOperator(Step):
+    """Write the interval's batch to a branch of this try's own."""
+
+    def execute(self, context: Context) -> Any:
+        from lakehouse import steps
+
+        attempt = attempt_of(context)
+        with one_sentence(), self.leased(attempt):
+            handover = steps.write(self.contract(), interval_of(context), attempt, self.run_job)
+        if handover is None:
+            self.log.info("nothing to do: %s holds %s already", self.dataset, interval_of(context))
+            return None
+        self.log.info("written %s", handover.summary())
+        return handover.model_dump(mode="json")
+
+
+class AuditOperator(Step):
+    """Check the written version against the contract, before anybody can read it."""
+
+    def execute(self, context: Context) -> Any:
+        from lakehouse import steps
+
+        handover = self.handed_over(context)
+        if handover is None:
+            self.log.info("nothing to audit")
+            return
+        attempt = attempt_of(context)
+        with one_sentence(), self.leased(attempt):
+            steps.audit(self.contract(), handover, attempt, self.run_job)
+        self.log.info("audited %s", handover.summary())
+
+
+class PublishOperator(Step):
+    """Make the audited version main, in one commit; green if and only if the batch is published."""
+
+    def execute(self, context: Context) -> Any:
+        from lakehouse import steps
+
+        handover = self.handed_over(context)
+        if handover is None:
+            self.log.info("nothing to publish: %s holds %s already", self.dataset, interval_of(context))
+            return None
+        attempt = attempt_of(context)
+        with one_sentence(), self.leased(attempt):
+            done = steps.make_public(self.contract(), interval_of(context), handover, attempt, self.run_job)
+        self.log.info("published %s", (done or handover).summary())
+        return (done or handover).batch.batch_id
+
+
+class ReleaseOperator(Step):
+    """Give the lease back, whatever happened."""
+
+    def execute(self, context: Context) -> Any:
+        from lakehouse.ledger import leases
+
+        leases.release(self.dataset, attempt_of(context).run)
+
+
+class MaintainOperator(Step):
+    """Keep the dataset's tables healthy, under its lease; a table that is being written is put off."""
+
+    def execute(self, context: Context) -> Any:
+        from lakehouse.ledger import leases
+        from lakehouse.maintenance import maintain
+        from lakehouse.steps import LeaseHeld, take_lease
+
+        attempt = attempt_of(context)
+        try:
+            take_lease(self.dataset, attempt)
+        except LeaseHeld as held:
+            raise AirflowSkipException(f"put off: {held}") from None
+        try:
+            with one_sentence(), leases.kept(self.dataset, attempt.run, attempt.id):
+                lines = maintain(self.contract(), attempt, self.run_job)
+        finally:
+            leases.release(self.dataset, attempt.run)
+        for line in lines or [f"{self.dataset}: nothing to do"]:
+            self.log.info("%s", line)

@@ -1,0 +1,108 @@
+"""Runs one Spark job for a task: by Spark Connect or by spark-submit, over the Spark provider's connections."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Protocol
+
+from airflow.sdk.exceptions import AirflowException
+
+from lakehouse.settings import ROOT, environment, settings
+
+log = logging.getLogger(__name__)
+CONNECT_CONNECTION = "spark_connect"
+SUBMIT_CONNECTION = "spark_submit"
+APPLICATION = ROOT / "spark_jobs" / "__main__.py"
+# Airflow gives a task five seconds between SIGTERM and SIGKILL.
+SECONDS_TO_STOP = 4.0
+
+
+class JobFailed(AirflowException):
+    """The job said what went wrong, in one sentence."""
+
+
+class Runner(Protocol):
+    def run(self, key: str) -> None: ...
+    def kill(self) -> None: ...
+
+
+def runner() -> Runner:
+    """The way that the settings ask for."""
+    return ConnectRunner() if settings().spark_mode == "connect" else SubmitRunner()
+
+
+class ConnectRunner:
+    """A client process per job against the warm Connect server."""
+
+    def __init__(self) -> None:
+        self.process: subprocess.Popen[str] | None = None
+
+    def run(self, key: str) -> None:
+        command = [sys.executable, "-m", "spark_jobs", "--job", key]
+        log.info("running %s", " ".join(["python", *command[1:]]))
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=self._environment()
+        )
+        last = ""
+        for line in self.process.stdout or ():
+            last = line.rstrip() or last
+            log.info("%s", line.rstrip())
+        if self.process.wait() != 0:
+            raise JobFailed(_sentence(last, self.process.returncode))
+
+    def _environment(self) -> dict[str, str]:
+        """The connection's address and token by environment: a command line is visible to everyone."""
+        from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
+
+        found = SparkConnectHook.get_connection(CONNECT_CONNECTION)
+        host = str(found.host).removeprefix("sc://")
+        remote = f"sc://{host}:{found.port}" + ("/;use_ssl=true" if found.extra_dejson.get("use_ssl") else "")
+        return {
+            **environment(),
+            "LAKEHOUSE_SPARK_MODE": "connect",
+            "LAKEHOUSE_SPARK_REMOTE": remote,
+            "LAKEHOUSE_SPARK_TOKEN": found.password or "",
+        }
+
+    def kill(self) -> None:
+        if self.process and self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(SECONDS_TO_STOP)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+
+
+class SubmitRunner:
+    """spark-submit, through the provider's hook."""
+
+    def __init__(self) -> None:
+        self.hook: Any = None
+
+    def run(self, key: str) -> None:
+        from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+
+        self.hook = SparkSubmitHook(
+            conn_id=SUBMIT_CONNECTION,
+            name=Path(key).parent.parent.name,
+            application_args=["--job", key],
+            properties_file=str(settings().spark_submit_conf),
+            env_vars={"LAKEHOUSE_SPARK_MODE": "submit"},
+        )
+        try:
+            self.hook.submit(str(APPLICATION))
+        except AirflowException as error:
+            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+            told = [line for line in lines if line.startswith("error: ")]
+            raise JobFailed(_sentence((told or lines)[-1], 1)) from None
+
+    def kill(self) -> None:
+        if self.hook:
+            self.hook.on_kill()
+
+
+def _sentence(last: str, code: int) -> str:
+    return last.removeprefix("error: ") or f"the Spark job ended with code {code} and said nothing"

@@ -1,0 +1,32 @@
+"""Errors as one sentence: what on-call reads is the last line, not a JVM's stack."""
+
+from __future__ import annotations
+
+import re
+import traceback
+
+import grpc
+
+from lakehouse.settings import settings
+
+
+def one_sentence(error: BaseException) -> str:
+    """What went wrong, in one line, naming the service where one did not answer."""
+    if isinstance(error, grpc.RpcError) or "UNAVAILABLE" in str(error)[:500]:
+        return f"error: Spark at {settings().spark_remote} does not answer"
+    text = str(error).strip() or type(error).__name__
+    for service, address in (("catalog", settings().catalog_uri), ("object store", settings().s3_endpoint)):
+        if address.split("://")[-1] in text and re.search(r"refused|timed? ?out|unreachable", text, re.IGNORECASE):
+            return f"error: the {service} at {address} does not answer"
+    first = text.split("\n", 1)[0].split("JVM stacktrace", 1)[0]
+    return f"error: {_shortened(first)}"
+
+
+def trace(error: BaseException) -> str:
+    """Where in our code it happened; the JVM's own stack is in the server's log."""
+    text = "".join(traceback.format_exception(error))
+    return text.split("JVM stacktrace", 1)[0].rstrip()
+
+
+def _shortened(text: str, most: int = 600) -> str:
+    return text if len(text) <= most else text[:most] + "…"

@@ -1,0 +1,84 @@
+"""The one place where a Spark session is made and ended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Iterable, Iterator
+from types import FrameType
+from typing import Any
+
+import grpc
+from pyspark.sql import SparkSession
+from pyspark.sql.connect.client import DefaultChannelBuilder
+from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+from lakehouse.jobs import Job
+from lakehouse.settings import settings
+
+CONF = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.legacy.timeParserPolicy": "CORRECTED",
+}
+
+
+class TokenChannel(DefaultChannelBuilder):
+    """Carries the token to any host; the stock one insists on TLS for hosts other than localhost."""
+
+    def toChannel(self) -> grpc.Channel:  # noqa: N802
+        return super().toChannel() if self.use_ssl else self._insecure_channel(self.endpoint)
+
+    def metadata(self) -> Iterable[tuple[str, str]]:
+        token = settings().spark_token.get_secret_value()
+        bearer = [("authorization", f"Bearer {token}")] if token and not self.use_ssl else []
+        return [*super().metadata(), *bearer]
+
+
+def connect(session_id: str) -> SparkSession:
+    """A session on the Connect server, under an id that later tries can derive."""
+    os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"  # makes pyspark's functions build Connect's plans, not the JVM's
+    channel = TokenChannel(settings().spark_remote)
+    channel.set(DefaultChannelBuilder.PARAM_SESSION_ID, session_id)
+    channel.set(DefaultChannelBuilder.PARAM_USER_ID, "lakehouse")
+    made: SparkSession = ConnectSession.builder.channelBuilder(channel).create()
+    return made
+
+
+def release(session_ids: Iterable[str]) -> None:
+    """End the sessions that earlier tries of this run may have left running."""
+    for session_id in session_ids:
+        with contextlib.suppress(Exception):
+            connect(session_id).stop()
+
+
+@contextlib.contextmanager
+def spark_session(job: Job) -> Iterator[SparkSession]:
+    """A session for one job, by Connect or inside spark-submit; SIGTERM stops its work at once."""
+    if settings().spark_mode == "connect":
+        release(job.stale_sessions)
+        spark = connect(job.session_id)
+    else:
+        spark = SparkSession.builder.appName(job.key).getOrCreate()
+    signal.signal(signal.SIGTERM, _stopper(spark))
+    try:
+        for name, value in CONF.items():
+            spark.conf.set(name, value)
+        yield spark
+    finally:
+        spark.stop()
+
+
+def _stopper(spark: SparkSession) -> Any:
+    def stop(number: int, _frame: FrameType | None) -> None:
+        print("stopping: the task was told to end", file=sys.stderr, flush=True)
+        with contextlib.suppress(Exception):
+            spark.interruptAll() if settings().spark_mode == "connect" else spark.sparkContext.cancelAllJobs()
+        with contextlib.suppress(Exception):
+            spark.stop()
+        # A Python thread may be blocked inside gRPC: leave without unwinding it.
+        os._exit(128 + number)
+
+    return stop

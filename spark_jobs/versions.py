@@ -1,0 +1,82 @@
+"""Versions of a key: which one counts, and what it does to the table. Frames in, frames out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_, or_
+
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+OUTCOME = "_outcome"
+TARGET = "_target_"
+TOMBSTONE = "_tombstone_"
+
+
+def order_of(newest_by: Sequence[str]) -> list[str]:
+    """The whole order of versions: the contract's, made total by where a record came from."""
+    return list(dict.fromkeys((*newest_by, "_source_offset", "_source_file")))
+
+
+def ranked(rows: DataFrame, key: Sequence[str], newest_by: Sequence[str]) -> DataFrame:
+    """Accepted rows with `_outcome`: newest, superseded, or duplicate (the same record once more)."""
+    by_key = Window.partitionBy(*key).orderBy(*(F.desc(c) for c in order_of(newest_by)))
+    same = Window.partitionBy(*key, "_raw_payload").orderBy(*(F.desc(c) for c in order_of(newest_by)))
+    outcome = (
+        F.when(F.row_number().over(by_key) == 1, "newest")
+        .when(F.row_number().over(same) > 1, "duplicate")
+        .otherwise("superseded")
+    )
+    return rows.withColumn(OUTCOME, outcome)
+
+
+def prefixed(rows: DataFrame, prefix: str, columns: Sequence[str]) -> DataFrame:
+    return rows.select(*(F.col(c).alias(prefix + c) for c in dict.fromkeys(columns)))
+
+
+def newer(mine: Sequence[SparkColumn], theirs: Sequence[SparkColumn]) -> SparkColumn:
+    """Whether one version's order comes after another's."""
+    ahead = [
+        reduce(and_, [a.eqNullSafe(b) for a, b in zip(mine[:n], theirs[:n], strict=True)], mine[n] > theirs[n])
+        for n in range(len(mine))
+    ]
+    return F.coalesce(reduce(or_, ahead), F.lit(False))
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Of a table: the columns that identify a row, those that are its content, and those that order its versions."""
+
+    key: Sequence[str]
+    content: Sequence[str]
+    order: Sequence[str]
+
+
+def against(newest: DataFrame, target: DataFrame, tombstones: DataFrame, shape: Shape) -> DataFrame:
+    """Newest versions with `_outcome`: inserted, updated, deleted, unchanged or superseded by what is known already."""
+    key = shape.key
+    known = prefixed(target, TARGET, (*key, *shape.content, *shape.order))
+    gone = prefixed(tombstones, TOMBSTONE, (*key, *shape.order))
+    joined = newest.join(known, [newest[c] == known[TARGET + c] for c in key], "left")
+    joined = joined.join(gone, [newest[c] == gone[TOMBSTONE + c] for c in key], "left")
+    dropped = [c for c in joined.columns if c.startswith(TOMBSTONE)]
+    return joined.withColumn(OUTCOME, _outcome(shape)).drop(*dropped)
+
+
+def _outcome(shape: Shape) -> SparkColumn:
+    mine = [F.col(c) for c in shape.order]
+    present, deleted = F.col(TARGET + shape.key[0]).isNotNull(), F.col(TOMBSTONE + shape.key[0]).isNotNull()
+    after_target = newer(mine, [F.col(TARGET + c) for c in shape.order])
+    after_delete = newer(mine, [F.col(TOMBSTONE + c) for c in shape.order])
+    same = reduce(and_, [F.col(c).eqNullSafe(F.col(TARGET + c)) for c in shape.content])
+    return (
+        F.when(F.col("_delete") & ~present, "unchanged")
+        .when(F.col("_delete") & after_target, "deleted")
+        .when(~F.col("_delete") & present & same, "unchanged")
+        .when(~F.col("_delete") & present & after_target, "updated")
+        .when(~F.col("_delete") & ~present & (~deleted | after_delete), "inserted")
+        .otherwise("superseded")
+    )

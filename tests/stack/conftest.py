@@ -1,0 +1,64 @@
+"""A stack of the tests' own: free ports, a temporary home, real services; taken down at the end, whatever happens.
+
+LAKEHOUSE_TEST_STACK=FOLDER keeps it instead: a stack in that folder is used if it runs, started if not, and left
+running. The folder may be a clone with a running stack.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lakehouse.settings import Settings, settings
+from tests.stack.harness import Stack
+
+
+@pytest.fixture(scope="session")
+def extra_settings() -> dict[str, str]:
+    """Settings of the stack besides its ports, by field name."""
+    return {"sample": "false", "spark_driver_memory": "1500m"}
+
+
+@pytest.fixture(scope="session")
+def running(extra_settings) -> Iterator[Stack]:
+    """The stack with its data services up: PostgreSQL, MinIO, catalog, Spark Connect."""
+    kept = os.environ.get("LAKEHOUSE_TEST_STACK")
+    folder = Path(kept or tempfile.mkdtemp(prefix="lakehouse-test-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    found = Stack(folder, **extra_settings)
+    os.environ.update(found.environment)
+    settings.cache_clear()
+    try:
+        found.lakehouse("up", "--only", "data")
+        settings.cache_clear()
+        yield found
+    finally:
+        if not kept:
+            found.lakehouse("down", check=False)
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def stack(running) -> Settings:
+    """Settings of the running data services; this process reads them too."""
+    return settings()
+
+
+@pytest.fixture(scope="session")
+def airflow(running, stack) -> Settings:
+    """The same stack, with Airflow up as well."""
+    running.lakehouse("up", "--only", "airflow")
+    return stack
+
+
+@pytest.fixture
+def private_stack(tmp_path) -> Iterator[Stack]:
+    """A stack for one test, nothing of it started."""
+    found = Stack(tmp_path, sample="false")
+    yield found
+    found.lakehouse("down", check=False)

@@ -1,0 +1,117 @@
+"""Leases and batches in the real ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import pytest
+
+from lakehouse import naming
+from lakehouse.batch import DISCARDED, PUBLISHED, Batch, InputFile, TableWrite
+from lakehouse.catalog import catalog
+from lakehouse.intervals import Interval
+from lakehouse.ledger import batches, leases
+from lakehouse.plan import settle
+from lakehouse.publish import publish
+from tests.stack import tables
+
+DAY = Interval(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC))
+FILE = InputFile(uri="s3://landing/x/1.json", etag="abc", bytes=3)
+
+
+@pytest.fixture
+def dataset(stack) -> str:
+    return f"bronze.ledger_{uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def made(dataset) -> Iterator[str]:
+    tables.make(dataset)
+    yield dataset
+    catalog().drop_table(dataset)
+
+
+def batch(dataset: str, *writes: TableWrite) -> Batch:
+    return Batch(
+        batch_id=naming.batch_id(dataset, DAY, "inputs"),
+        dataset=dataset,
+        interval_start=DAY.start,
+        interval_end=DAY.end,
+        fingerprint="inputs",
+        contract_version="1",
+        run="a",
+        attempt="a#1",
+        writes=writes,
+    )
+
+
+def state(dataset: str) -> str:
+    return batches.recent(dataset)[0].state
+
+
+def test_only_one_run_holds_a_lease(dataset):
+    assert leases.acquire(dataset, "a", "a#1")
+    assert not leases.acquire(dataset, "b", "b#1")
+    leases.release(dataset, "a")
+    assert leases.acquire(dataset, "b", "b#1")
+
+
+def test_a_later_try_takes_over_from_an_earlier_one_which_then_cannot_renew(dataset):
+    assert leases.acquire(dataset, "a", "a#1")
+    assert leases.acquire(dataset, "a", "a#2")
+    assert not leases.renew(dataset, "a", "a#1")
+    assert leases.renew(dataset, "a", "a#2")
+
+
+def test_an_expired_lease_is_free(dataset):
+    assert leases.acquire(dataset, "a", "a#1", ttl=timedelta(seconds=-1))
+    assert leases.holder(dataset) is None
+    assert leases.acquire(dataset, "b", "b#1")
+
+
+def test_nobody_releases_somebody_elses_lease(dataset):
+    leases.acquire(dataset, "a", "a#1")
+    leases.release(dataset, "b")
+    held = leases.holder(dataset)
+    assert held is not None
+    assert held.owner == "a"
+
+
+def test_a_file_counts_as_taken_only_when_its_batch_is_published(dataset):
+    batches.intend(batch(dataset), [FILE])
+    assert batches.untaken(dataset, [FILE]) == [FILE]
+    batches.settle(batch(dataset).batch_id, PUBLISHED)
+    assert batches.untaken(dataset, [FILE]) == []
+
+
+def test_the_same_name_with_other_bytes_is_not_taken(dataset):
+    batches.intend(batch(dataset), [FILE])
+    batches.settle(batch(dataset).batch_id, PUBLISHED)
+    corrected = FILE.model_copy(update={"etag": "def"})
+    assert batches.untaken(dataset, [FILE, corrected]) == [corrected]
+
+
+def test_a_crash_after_publish_is_settled_as_published(made):
+    write = tables.write(made, [1], **{naming.BATCH: batch(made).batch_id})
+    batches.intend(batch(made, write))
+    publish(write, covers=DAY)
+    settle(made)
+    assert state(made) == PUBLISHED
+
+
+def test_a_crash_before_publish_is_settled_as_discarded(made):
+    write = tables.write(made, [1], **{naming.BATCH: batch(made).batch_id})
+    batches.intend(batch(made, write))
+    settle(made)
+    assert state(made) == DISCARDED
+
+
+def test_a_batch_is_found_by_its_id_though_another_try_published_it(made):
+    published = tables.write(made, [1], branch="audit_first", **{naming.BATCH: batch(made).batch_id})
+    publish(published, covers=DAY)
+    lost = published.model_copy(update={"branch": "audit_second", "head": 12345})
+    batches.intend(batch(made, lost))
+    settle(made)
+    assert state(made) == PUBLISHED

@@ -1,0 +1,30 @@
+"""The command itself."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from lakehouse.cli import COMMANDS, exists
+
+LAKEHOUSE = Path(sys.executable).parent / "lakehouse"
+
+
+def test_help_names_every_command() -> None:
+    shown = subprocess.run([LAKEHOUSE, "--help"], capture_output=True, text=True, check=True).stdout
+    assert [name for name, (module, _) in COMMANDS.items() if exists(module) and name not in shown] == []
+
+
+@pytest.mark.parametrize("name", [name for name, (module, _) in COMMANDS.items() if exists(module)])
+def test_every_command_is_where_the_table_says(name) -> None:
+    assert getattr(import_module(f"lakehouse.cli.{COMMANDS[name][0]}"), name)
+
+
+def test_help_imports_no_commands_library() -> None:
+    code = "import sys; from lakehouse.cli import build; build(['--help']); print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"boto3", "pyiceberg", "sqlalchemy", "duckdb", "airflow", "pyspark"} & set(loaded)

@@ -1,0 +1,134 @@
+"""What the stack writes and starts, before anything is started."""
+
+from __future__ import annotations
+
+import stat
+
+import pytest
+from pydantic import SecretStr
+
+from lakehouse.settings import Settings, settings
+from lakehouse.stack import paths
+from lakehouse.stack.airflow_env import airflow_environment
+from lakehouse.stack.launch import process_environment
+from lakehouse.stack.registry import services
+from lakehouse.stack.secret_file import GENERATED, ensure_secrets, missing_secrets, remember
+from lakehouse.stack.service import MARKER
+from lakehouse.stack.spark import connect_properties, submit_properties
+from lakehouse.stack.supervision import configuration
+
+PORTS = [name for name in Settings.model_fields if name.endswith("_port")]
+
+
+@pytest.fixture
+def env_file(tmp_path, monkeypatch):
+    """An .env of this test's own, with nothing in it."""
+    path = tmp_path / ".env"
+    for name in Settings.model_fields:
+        monkeypatch.delenv(f"LAKEHOUSE_{name.upper()}", raising=False)
+    monkeypatch.setenv("LAKEHOUSE_ENV_FILE", str(path))
+    monkeypatch.setenv("LAKEHOUSE_HOME", str(tmp_path / "home"))
+    settings.cache_clear()
+    yield path
+    settings.cache_clear()
+
+
+@pytest.fixture
+def known(env_file) -> Settings:
+    return ensure_secrets()
+
+
+def test_secrets_are_generated_once_into_a_private_file(env_file) -> None:
+    first = ensure_secrets()
+    text = env_file.read_text()
+    assert stat.S_IMODE(env_file.stat().st_mode) == 0o600
+    assert not missing_secrets(first)
+    settings.cache_clear()
+    assert ensure_secrets() == first
+    assert env_file.read_text() == text
+
+
+def test_every_secret_of_the_local_stack_is_generated() -> None:
+    ours = {name for name in Settings.model_fields if name.startswith(("minio_root", "airflow_"))}
+    assert ours - set(GENERATED) == {"airflow_port", "airflow_user"}
+
+
+def test_generated_secrets_differ_from_each_other(known) -> None:
+    values = [value for name, value in known.secrets().items() if name != "ledger_url"]
+    assert len(set(values)) == len(values)
+
+
+def test_remembering_keeps_the_users_own_lines(env_file) -> None:
+    env_file.write_text("# mine\nLAKEHOUSE_S3_REGION=eu-west-1\n#LAKEHOUSE_START=\nOTHER=1\n")
+    remember({"start": "2026-01-01"})
+    assert env_file.read_text() == "# mine\nLAKEHOUSE_S3_REGION=eu-west-1\nLAKEHOUSE_START=2026-01-01\nOTHER=1\n"
+
+
+def test_a_readable_env_file_is_closed(env_file) -> None:
+    ensure_secrets()
+    env_file.chmod(0o644)
+    ensure_secrets()
+    assert stat.S_IMODE(env_file.stat().st_mode) == 0o600
+
+
+def test_no_secret_is_on_a_command_line_or_in_supervisors_configuration(known) -> None:
+    all_services = services(known)
+    shown = configuration(known, all_services) + "".join(" ".join(service.command()) for service in all_services)
+    assert [name for name, value in known.secrets().items() if value in shown] == []
+
+
+def test_every_service_listens_on_loopback_only(known) -> None:
+    shown = [word for service in services(known) for word in (*service.command(), *service.environment().values())]
+    assert not [word for word in shown if "0.0.0.0" in word or "::" in word]
+
+
+def test_two_stacks_share_no_port_socket_or_folder(known, tmp_path) -> None:
+    other = known.model_copy(
+        update={"home": tmp_path / "other", **{name: getattr(known, name) + 10_000 for name in PORTS}}
+    )
+    ours, theirs = ({port for one in services(each) for port in one.ports().values()} for each in (known, other))
+    assert len(ours) == len(theirs) == len(PORTS)
+    assert not ours & theirs
+    assert paths.socket_file(known) != paths.socket_file(other)
+    assert str(known.home) not in configuration(other, services(other))
+    assert str(known.home) not in "".join(connect_properties(other).values())
+    assert f":{known.postgres_port}/" not in airflow_environment(other)["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"]
+
+
+def test_a_long_path_gets_a_short_socket(known, tmp_path) -> None:
+    deep = known.model_copy(update={"home": tmp_path / ("long" * 30)})
+    assert len(str(paths.socket_file(deep))) <= paths.SOCKET_LIMIT
+    assert paths.socket_file(deep) != paths.socket_file(known.model_copy(update={"home": tmp_path / ("tall" * 30)}))
+
+
+def test_services_that_others_need_come_first(known) -> None:
+    stages = [service.stage for service in services(known)]
+    assert stages == sorted(stages)
+
+
+def test_a_service_is_marked_as_one_of_its_stack(known) -> None:
+    environments = [process_environment(service, {"PATH": "/bin"}) for service in services(known)]
+    assert {env[MARKER] for env in environments} == {str(known.home)}
+    assert {env["PATH"] for env in environments} == {"/bin"}
+
+
+def test_spark_gets_the_catalog_uncached_and_its_secrets_redacted(known) -> None:
+    found = connect_properties(known)
+    assert found["spark.sql.catalog.lake.cache-enabled"] == "false"
+    assert found["spark.scheduler.mode"] == "FAIR"
+    assert found["spark.connect.grpc.binding.address"] == "127.0.0.1"
+    assert found["spark.connect.authenticate.token"] == known.spark_token.get_secret_value()
+
+
+def test_a_foreign_cluster_is_sent_the_jars_and_nothing_local(known) -> None:
+    found = submit_properties(known.model_copy(update={"spark_master": "spark://cluster:7077"}))
+    assert "spark.jars" in found
+    assert not [name for name in found if name.startswith(("spark.driver.host", "spark.driver.bindAddress"))]
+
+
+def test_an_oauth2_catalog_needs_no_token(known) -> None:
+    updates = {"catalog_token": SecretStr(""), "catalog_credential": SecretStr("id:secret"), "catalog_scope": "lake"}
+    found = submit_properties(known.model_copy(update=updates))
+    assert found["spark.sql.catalog.lake.credential"] == "id:secret"
+    assert found["spark.sql.catalog.lake.scope"] == "lake"
+    assert "spark.sql.catalog.lake.token" not in found
