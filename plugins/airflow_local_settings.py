@@ -1,4 +1,4 @@
-"""Airflow imports this in each of its processes, before it builds its command line. It acts for `airflow dags …` only."""
+"""Airflow imports this in each of its processes, before it builds its command line; it acts for `airflow dags` only."""
 
 import sys
 

@@ -6,9 +6,10 @@ import contextlib
 import os
 import signal
 import sys
+import threading
+import time
 from collections.abc import Iterable, Iterator
-from types import FrameType
-from typing import Any
+from typing import NoReturn, cast
 
 import grpc
 from pyspark.sql import SparkSession
@@ -43,8 +44,8 @@ def connect(session_id: str) -> SparkSession:
     channel = TokenChannel(settings().spark_remote)
     channel.set(DefaultChannelBuilder.PARAM_SESSION_ID, session_id)
     channel.set(DefaultChannelBuilder.PARAM_USER_ID, "lakehouse")
-    made: SparkSession = ConnectSession.builder.channelBuilder(channel).create()
-    return made
+    # Connect's session has the same methods, but is no subclass.
+    return cast("SparkSession", ConnectSession.builder.channelBuilder(channel).create())
 
 
 def release(session_ids: Iterable[str]) -> None:
@@ -62,7 +63,8 @@ def spark_session(job: Job) -> Iterator[SparkSession]:
         spark = connect(job.session_id)
     else:
         spark = SparkSession.builder.appName(job.key).getOrCreate()
-    signal.signal(signal.SIGTERM, _stopper(spark))
+    signal.signal(signal.SIGTERM, lambda *_: _stop(spark, "the task was told to end"))
+    threading.Thread(target=_end_with_parent, args=(spark, os.getppid()), daemon=True).start()
     try:
         for name, value in CONF.items():
             spark.conf.set(name, value)
@@ -71,14 +73,21 @@ def spark_session(job: Job) -> Iterator[SparkSession]:
         spark.stop()
 
 
-def _stopper(spark: SparkSession) -> Any:
-    def stop(number: int, _frame: FrameType | None) -> None:
-        print("stopping: the task was told to end", file=sys.stderr, flush=True)
-        with contextlib.suppress(Exception):
-            spark.interruptAll() if settings().spark_mode == "connect" else spark.sparkContext.cancelAllJobs()
-        with contextlib.suppress(Exception):
-            spark.stop()
-        # A Python thread may be blocked inside gRPC: leave without unwinding it.
-        os._exit(128 + number)
+def _end_with_parent(spark: SparkSession, parent: int) -> None:
+    """A task that was killed outright cannot tell its job to stop: the job notices."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    _stop(spark, "the task is gone")
 
-    return stop
+
+def _stop(spark: SparkSession, why: str) -> NoReturn:
+    """End the session's work on the server and leave, without unwinding a thread that may be blocked in gRPC."""
+    print(f"stopping: {why}", file=sys.stderr, flush=True)
+    with contextlib.suppress(Exception):
+        if settings().spark_mode == "connect":
+            spark.interruptAll()
+        else:
+            spark.sparkContext.cancelAllJobs()
+    with contextlib.suppress(Exception):
+        spark.stop()
+    os._exit(128 + signal.SIGTERM)

@@ -44,7 +44,7 @@ def _rewrite(contract: Contract, state: TableHealth) -> Call:
     policy = contract.maintenance
     return Call(
         procedure="rewrite_data_files",
-        reason=f"{state.files} files of {state.average_file_bytes >> 10} KiB on average, {state.delete_files} delete files",
+        reason=f"{state.files} files, {state.average_file_bytes >> 10} KiB on average, {state.delete_files} of deletes",
         options={
             "target-file-size-bytes": str(policy.target_file_mb * MEGABYTE),
             "min-input-files": str(policy.min_input_files),

@@ -18,6 +18,7 @@ ABSORBED = "lakehouse.absorbed"
 BATCH = "lakehouse.batch-id"
 
 AUDIT_BRANCH = "audit_"
+SPARK_POOL = "spark"
 
 
 def layer_of(dataset: str) -> str:

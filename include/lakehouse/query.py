@@ -210,8 +210,6 @@ def _nowhere(tables: dict[str, Table], at: str) -> str:
 # --- The connection that answers ---
 
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {
-    # A name that is no table must not be looked for among the variables of this program.
-    "python_enable_replacements": False,
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
     "allow_persistent_secrets": False,

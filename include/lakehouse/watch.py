@@ -19,11 +19,13 @@ from lakehouse.contracts.load import loaded
 from lakehouse.errors import LakehouseError
 from lakehouse.intervals import Coverage
 from lakehouse.ledger import sla as ledger
+from lakehouse.ledger.database import LedgerUnreachable
 from lakehouse.ledger.outbox import Backlog
 from lakehouse.settings import settings
 from lakehouse.sla import Miss, State, Terms, Verdict, arrived_or_withdrawn, evaluate
 
 log = logging.getLogger(__name__)
+_LEDGER_FAILS = (LedgerUnreachable, SQLAlchemyError)
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ def watch(once: bool = False, stop: threading.Event | None = None) -> None:
     """
     stop = stop or threading.Event()
     said: frozenset[str] = frozenset()
+    log.info("watching %d datasets, every %d s", len(contracts()), settings().watch_seconds)
     while True:
         seen = look(datetime.now(UTC))
         wrong = frozenset((*seen.problems, *_untold(seen.backlog)))
@@ -69,7 +72,7 @@ def look(now: datetime) -> Look:
         problems += unseen
         opened, closed = _record(held, now)
         backlog = alerts.deliver(now)
-    except SQLAlchemyError as error:
+    except _LEDGER_FAILS as error:
         problems.append(_ledger_problem(error))
     return Look(opened, closed, tuple(problems), tuple(backlog))
 
@@ -78,7 +81,7 @@ def board(now: datetime) -> list[Verdict]:
     """For each dataset its newest interval, and every one that is missed. Nothing is recorded."""
     try:
         agreed = ledger.terms()
-    except SQLAlchemyError as error:
+    except _LEDGER_FAILS as error:
         raise LakehouseError(_ledger_problem(error)) from error
     held, problems = _coverages(c.dataset for c in contracts())
     if problems:
@@ -135,7 +138,9 @@ def _coverages(datasets: Iterable[str]) -> tuple[dict[str, Coverage], list[str]]
     return found, problems
 
 
-def _ledger_problem(error: SQLAlchemyError) -> str:
+def _ledger_problem(error: LedgerUnreachable | SQLAlchemyError) -> str:
+    if isinstance(error, LedgerUnreachable):
+        return str(error)
     url = make_url(settings().ledger_url.get_secret_value())
     return f"the ledger at {url.host}:{url.port} does not serve: {_first_line(getattr(error, 'orig', None) or error)}"
 

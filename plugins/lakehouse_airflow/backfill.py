@@ -10,9 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from airflow.api_fastapi.common.dagbag import resolve_run_on_latest_version
-from airflow.exceptions import AirflowException
 from airflow.models.backfill import (
-    AlreadyRunningBackfill,
     Backfill,
     BackfillDagRun,
     NoBackfillRunsToCreate,
@@ -23,6 +21,7 @@ from airflow.models.backfill import (
 from airflow.models.dag import DagModel
 from airflow.models.dagrun import DagRun
 from airflow.models.serialized_dag import SerializedDagModel
+from airflow.sdk.exceptions import AirflowException
 from airflow.utils.cli import action_cli, suppress_logs_and_warning
 from airflow.utils.platform import getuser
 from airflow.utils.providers_configuration_loader import providers_configuration_loaded
@@ -40,7 +39,7 @@ INTERRUPTED = 130
 _UNFINISHED = ("queued", "running")
 
 
-@action_cli
+@action_cli  # type: ignore[untyped-decorator]
 @suppress_logs_and_warning
 @providers_configuration_loaded
 def backfill(args: Namespace) -> None:
@@ -55,7 +54,7 @@ def backfill(args: Namespace) -> None:
             return
         _check(request, confirmed=args.yes)
         made = _make(request, dag.max_active_runs)
-    except (Refused, AlreadyRunningBackfill, NoBackfillRunsToCreate, AirflowException) as refusal:
+    except (Refused, NoBackfillRunsToCreate, AirflowException) as refusal:
         sys.exit(f"airflow dags backfill: {refusal}")
     days = _follow(request.dag_id, made)
     _show(days, dag.timezone)
@@ -66,7 +65,8 @@ def backfill(args: Namespace) -> None:
 
 def _dag(dag_id: str) -> Any:
     with create_session() as session:
-        found = session.scalar(SerializedDagModel.latest_item_select_object(dag_id))
+        newest: Any = SerializedDagModel
+        found = session.scalar(newest.latest_item_select_object(dag_id))
         if found is None:
             raise Refused(f"there is no DAG '{dag_id}'; `airflow dags list` shows those there are")
         return found.dag

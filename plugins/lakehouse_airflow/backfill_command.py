@@ -6,11 +6,15 @@ Imported while Airflow is still starting: nothing here may touch models, the dat
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from airflow.cli import cli_config
-from airflow.cli.cli_config import ActionCommand, Arg, GroupCommand, lazy_load_command, positive_int
+from airflow.cli.cli_config import ActionCommand, GroupCommand, lazy_load_command
 
 GROUP, NAME = "dags", "backfill"
+# Airflow gives these no types.
+Arg: Any = cli_config.Arg
+positive_int: Any = cli_config.positive_int
 
 OPTIONS = (
     cli_config.ARG_DAG_ID,

@@ -11,12 +11,11 @@ from airflow.sdk import DAG, Asset, CronDataIntervalTimetable, CronTriggerTimeta
 from lakehouse.contracts import AnyContract, contracts
 from lakehouse.contracts.fields import write_duration
 from lakehouse.contracts.load import loaded
-from lakehouse.naming import dag_id, maintenance_dag_id
+from lakehouse.naming import SPARK_POOL, dag_id, maintenance_dag_id
 from lakehouse.settings import settings
 from lakehouse_airflow.operators import AuditOperator, MaintainOperator, PublishOperator, ReleaseOperator, WriteOperator
 from lakehouse_airflow.sensors import WaitOperator
 
-SPARK_POOL = "spark"
 DEFAULTS: dict[str, Any] = {
     "retries": 3,
     "retry_delay": timedelta(seconds=15),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -31,7 +32,18 @@ class Step(BaseOperator):
     def __init__(self, *, dataset: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.dataset = dataset
+        self._mode: str | None = None
         self._runner: Runner | None = None
+
+    def execute(self, context: Context) -> Any:
+        """Take the step; a run may ask for another way to Spark by its conf, {"spark_mode": "submit"}."""
+        self._mode = (context["dag_run"].conf or {}).get("spark_mode")
+        with one_sentence():
+            return self.step(context)
+
+    @abstractmethod
+    def step(self, context: Context) -> Any:
+        """What this step does."""
 
     def contract(self) -> AnyContract:
         from lakehouse.contracts import contract
@@ -40,7 +52,7 @@ class Step(BaseOperator):
 
     def run_job(self, job: Any) -> None:
         """Run a Spark job, in a way that `on_kill` can stop."""
-        self._runner = runner()
+        self._runner = runner(self._mode)
         self._runner.run(job.key)
 
     def on_kill(self) -> None:
@@ -105,11 +117,11 @@ def one_sentence() -> Iterator[None]:
 class WriteOperator(Step):
     """Write the interval's batch to a branch of this try's own."""
 
-    def execute(self, context: Context) -> Any:
+    def step(self, context: Context) -> Any:
         from lakehouse import steps
 
         attempt = attempt_of(context)
-        with one_sentence(), self.leased(attempt):
+        with self.leased(attempt):
             handover = steps.write(self.contract(), interval_of(context), attempt, self.run_job)
         if handover is None:
             self.log.info("nothing to do: %s holds %s already", self.dataset, interval_of(context))
@@ -121,7 +133,7 @@ class WriteOperator(Step):
 class AuditOperator(Step):
     """Check the written version against the contract, before anybody can read it."""
 
-    def execute(self, context: Context) -> Any:
+    def step(self, context: Context) -> Any:
         from lakehouse import steps
 
         handover = self.handed_over(context)
@@ -129,7 +141,7 @@ class AuditOperator(Step):
             self.log.info("nothing to audit")
             return
         attempt = attempt_of(context)
-        with one_sentence(), self.leased(attempt):
+        with self.leased(attempt):
             steps.audit(self.contract(), handover, attempt, self.run_job)
         self.log.info("audited %s", handover.summary())
 
@@ -137,7 +149,7 @@ class AuditOperator(Step):
 class PublishOperator(Step):
     """Make the audited version main, in one commit; green if and only if the batch is published."""
 
-    def execute(self, context: Context) -> Any:
+    def step(self, context: Context) -> Any:
         from lakehouse import steps
 
         handover = self.handed_over(context)
@@ -145,7 +157,7 @@ class PublishOperator(Step):
             self.log.info("nothing to publish: %s holds %s already", self.dataset, interval_of(context))
             return None
         attempt = attempt_of(context)
-        with one_sentence(), self.leased(attempt):
+        with self.leased(attempt):
             done = steps.make_public(self.contract(), interval_of(context), handover, attempt, self.run_job)
         self.log.info("published %s", (done or handover).summary())
         return (done or handover).batch.batch_id
@@ -154,7 +166,7 @@ class PublishOperator(Step):
 class ReleaseOperator(Step):
     """Give the lease back, whatever happened."""
 
-    def execute(self, context: Context) -> Any:
+    def step(self, context: Context) -> Any:
         from lakehouse.ledger import leases
 
         leases.release(self.dataset, attempt_of(context).run)
@@ -163,7 +175,7 @@ class ReleaseOperator(Step):
 class MaintainOperator(Step):
     """Keep the dataset's tables healthy, under its lease; a table that is being written is put off."""
 
-    def execute(self, context: Context) -> Any:
+    def step(self, context: Context) -> Any:
         from lakehouse.ledger import leases
         from lakehouse.maintenance import maintain
         from lakehouse.steps import LeaseHeld, take_lease
@@ -174,7 +186,7 @@ class MaintainOperator(Step):
         except LeaseHeld as held:
             raise AirflowSkipException(f"put off: {held}") from None
         try:
-            with one_sentence(), leases.kept(self.dataset, attempt.run, attempt.id):
+            with leases.kept(self.dataset, attempt.run, attempt.id):
                 lines = maintain(self.contract(), attempt, self.run_job)
         finally:
             leases.release(self.dataset, attempt.run)

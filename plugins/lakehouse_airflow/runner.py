@@ -29,9 +29,9 @@ class Runner(Protocol):
     def kill(self) -> None: ...
 
 
-def runner() -> Runner:
-    """The way that the settings ask for."""
-    return ConnectRunner() if settings().spark_mode == "connect" else SubmitRunner()
+def runner(mode: str | None = None) -> Runner:
+    """The way to Spark that is asked for, else the setting's."""
+    return SubmitRunner() if (mode or settings().spark_mode) == "submit" else ConnectRunner()
 
 
 class ConnectRunner:

@@ -85,7 +85,7 @@ def oracle(files: Iterable[tuple[date, str, bytes]], bucket: str = "landing") ->
     """What becomes of landing files, given as (the day of the interval, key, bytes); only orders are looked at."""
     by_day: dict[date, list[Line]] = defaultdict(list)
     for day, key, data in files:
-        if key.startswith("orders/") and not key.rsplit("/", 1)[1].startswith("_"):
+        if key.startswith("orders") and not key.rsplit("/", 1)[1].startswith("_"):
             by_day[day] += lines(day, f"s3://{bucket}/{key}", data)
     result, accepted, state = Result(), [], State()
     for day in sorted(by_day):

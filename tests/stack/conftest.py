@@ -11,11 +11,16 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import pytest
 
 from lakehouse.settings import Settings, settings
 from tests.stack.harness import Stack
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @pytest.fixture(scope="session")
@@ -30,7 +35,8 @@ def running(extra_settings) -> Iterator[Stack]:
     kept = os.environ.get("LAKEHOUSE_TEST_STACK")
     folder = Path(kept or tempfile.mkdtemp(prefix="lakehouse-test-"))
     folder.mkdir(parents=True, exist_ok=True)
-    found = Stack(folder, **extra_settings)
+    (folder / "contracts").mkdir(exist_ok=True)
+    found = Stack(folder, contracts=str(folder / "contracts"), **extra_settings)
     os.environ.update(found.environment)
     settings.cache_clear()
     try:
@@ -62,3 +68,15 @@ def private_stack(tmp_path) -> Iterator[Stack]:
     found = Stack(tmp_path, sample="false")
     yield found
     found.lakehouse("down", check=False)
+
+
+@pytest.fixture(scope="session")
+def spark(stack) -> Iterator[SparkSession]:
+    """One warm session on the Connect server, for jobs that a test runs in its own process."""
+    from spark_jobs.session import CONF, connect
+
+    session = connect(str(uuid4()))
+    for name, value in CONF.items():
+        session.conf.set(name, value)
+    yield session
+    session.stop()

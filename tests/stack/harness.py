@@ -35,7 +35,7 @@ def eventually(condition: Callable[[], bool], seconds: float, what: str) -> None
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {what}"
-        time.sleep(0.2)
+        time.sleep(0.5)
 
 
 class Stack:

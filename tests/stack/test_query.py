@@ -148,6 +148,10 @@ def test_values_keep_their_types(orders):
     assert row[1] == datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
+def test_days_begin_at_midnight_utc_whatever_the_machines_zone(orders):
+    assert run_sql("SELECT current_setting('TimeZone')")[1] == [("UTC",)]
+
+
 def test_show_tables_lists_the_lakes_tables(orders):
     assert (ORDERS,) in run_sql("SHOW TABLES")[1]
     assert set(run_sql(f"SHOW TABLES FROM {NAMESPACE}")[1]) >= {(EMPTY,), (ORDERS,)}

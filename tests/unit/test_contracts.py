@@ -1,20 +1,25 @@
 """Contracts: what is wrong is named by file, field and fix, all at once, and leaves the others alone."""
 
 import json
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import jsonschema
 import pytest
 import yaml
+from click.testing import Result
+from typer.testing import CliRunner
 
+from lakehouse.catalog import catalog
+from lakehouse.cli.contracts import contracts
 from lakehouse.contracts import AnyContract, load
 from lakehouse.contracts.load import Loaded
 from lakehouse.contracts.model import MODELS
 from lakehouse.contracts.reference import reference
 from lakehouse.contracts.schema import SCHEMA_FILE, json_schema
 from lakehouse.intervals import Interval
-from lakehouse.settings import ROOT
+from lakehouse.settings import ROOT, settings
 
 SHIPPED = ROOT / "include/contracts"
 
@@ -315,3 +320,33 @@ def test_an_editor_with_the_schema_marks_a_typo():
 def editor_errors(text: str) -> list[str]:
     as_json = json.loads(json.dumps(yaml.safe_load(text), default=str))
     return [e.message for e in jsonschema.Draft202012Validator(json.loads(json_schema())).iter_errors(as_json)]
+
+
+@pytest.fixture
+def check(tmp_path, monkeypatch) -> Iterator[Callable[[], Result]]:
+    """`contracts check` on the folder, with no catalog to be found."""
+    monkeypatch.setenv("LAKEHOUSE_CONTRACTS", str(tmp_path))
+    monkeypatch.setenv("LAKEHOUSE_CATALOG_URI", "http://127.0.0.1:9")
+    for cached in (settings, catalog):
+        cached.cache_clear()
+    yield lambda: CliRunner().invoke(contracts, ["check"])
+    for cached in (settings, catalog):
+        cached.cache_clear()
+
+
+def test_check_tells_every_problem_in_a_line_and_exits_with_1(tmp_path, check):
+    loaded(tmp_path, {"gold/daily.sql": None, "silver/events.yaml": SILVER.replace("day(seen_at)", "day(never)")})
+    done = check()
+    assert done.exit_code == 1
+    assert done.stdout.splitlines() == [
+        f"{tmp_path}/silver/events.yaml: partition_by[0]: no column 'never'",
+        f"{tmp_path}/gold/daily.yaml: sql: there is no daily.sql beside the contract; write the query there",
+    ]
+
+
+def test_check_needs_no_catalog(tmp_path, check):
+    loaded(tmp_path)
+    done = check()
+    assert done.exit_code == 0
+    assert done.stdout == "3 contracts, nothing wrong.\n"
+    assert "does not answer" in done.stderr

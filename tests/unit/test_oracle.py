@@ -8,9 +8,10 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from oracle import OUTCOMES, Result, State, dated, lines, newest, oracle, sift
+
 from lakehouse.sample import DEFAULT_DIRT, DIRT, Recipe
 from lakehouse.sample.generator import folder_files
-from oracle import OUTCOMES, Result, State, dated, lines, newest, oracle, sift
 
 DAY = date(2026, 1, 1)
 DAYS = [DAY + timedelta(days=number) for number in range(5)]

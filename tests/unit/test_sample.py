@@ -17,12 +17,13 @@ from typing import Any
 
 import pytest
 import typer
+from oracle import Result, dated, lines, oracle
+from typer.testing import CliRunner
+
 from lakehouse.cli.sample import sample
 from lakehouse.errors import LakehouseError
 from lakehouse.sample import DIRT, Recipe, deliver, events, follow, generate
 from lakehouse.sample.generator import folder_files
-from oracle import Result, dated, lines, oracle
-from typer.testing import CliRunner
 
 DAY = date(2026, 1, 1)
 DAYS = [DAY + timedelta(days=number) for number in range(5)]

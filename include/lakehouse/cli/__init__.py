@@ -27,6 +27,7 @@ COMMANDS = {
     "contracts": ("contracts", "Check contracts, and make their schema and reference page."),
     "sample": ("sample", "Write the landing files of a synthetic shop."),
     "query": ("data", "Ask the tables in SQL."),
+    "batches": ("data", "Show a dataset's batches: interval, state, counts."),
     "watch": ("watch", "Evaluate the SLAs, and tell on-call what is late."),
     "sla": ("watch", "Show which intervals are there, awaited, missed."),
 }

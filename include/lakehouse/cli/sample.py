@@ -28,7 +28,7 @@ from lakehouse.settings import settings
 DAY = ["%Y-%m-%d"]
 
 
-def sample(  # noqa: PLR0917  typer calls it by name
+def sample(
     first: Annotated[datetime | None, typer.Option("--from", formats=DAY, help="First day.")] = None,
     last: Annotated[datetime | None, typer.Option("--to", formats=DAY, help="Last day; else the first.")] = None,
     scale: Annotated[float, typer.Option(help="1 is some 500 orders a day.")] = 1.0,

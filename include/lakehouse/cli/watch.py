@@ -6,14 +6,15 @@ import json
 import logging
 import signal
 import threading
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from lakehouse import watch as watching
+from lakehouse.intervals import Interval
 from lakehouse.sla import State, Verdict
 
 STYLES = {State.MET: "green", State.WAITING: "", State.MISSED: "bold red", State.EXEMPT: "dim"}
@@ -38,12 +39,20 @@ def sla(as_json: Annotated[bool, typer.Option("--json", help="For programs.")] =
 
 
 def _table(rows: list[Verdict]) -> Table:
-    table = Table("dataset", "interval", "due (UTC)", "state", "lag")
+    widest = max((len(row.dataset) for row in rows), default=0)
+    table = Table(Column("dataset", min_width=widest), "interval (UTC)", "due (UTC)", "state", "lag")
     for row in rows:
-        span = f"{row.interval.start:%Y-%m-%d %H:%M} – {row.interval.end:%Y-%m-%d %H:%M}"
-        style = STYLES[row.state]
-        table.add_row(row.dataset, span, f"{row.due:%Y-%m-%d %H:%M}", str(row.state), _lag(row), style=style)
+        due = f"{row.due:%Y-%m-%d %H:%M}"
+        table.add_row(row.dataset, _span(row.interval), due, str(row.state), _lag(row), style=STYLES[row.state])
     return table
+
+
+def _span(interval: Interval) -> str:
+    """The shortest form: a whole day by its date, a part of a day by its hours."""
+    start, end = interval.start, interval.end
+    if (start.time(), end - start) == (time.min, timedelta(days=1)):
+        return f"{start:%Y-%m-%d}"
+    return f"{start:%Y-%m-%d %H:%M} – " + (f"{end:%H:%M}" if start.date() == end.date() else f"{end:%Y-%m-%d %H:%M}")
 
 
 def _lag(row: Verdict) -> str:
@@ -54,4 +63,6 @@ def _lag(row: Verdict) -> str:
 
 def _short(span: timedelta) -> str:
     hours, minutes = divmod(int(span.total_seconds()) // 60, 60)
+    if hours >= 48:
+        return f"{hours // 24} d {hours % 24} h"
     return f"{hours} h {minutes:02} min" if hours else f"{minutes} min"

@@ -56,7 +56,7 @@ def partition_column(field: str) -> str | None:
     return (match[2] or match[5] or match[6]) if match else None
 
 
-class Faults(ValueError):  # noqa: N818  it is what was found, not what went wrong
+class Faults(ValueError):
     """What is wrong across a contract's fields: all of it, as (field, message)."""
 
     def __init__(self, found: Iterable[tuple[str, str]]) -> None:

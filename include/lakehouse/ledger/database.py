@@ -22,7 +22,9 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.exc import OperationalError
 
+from lakehouse.errors import LakehouseError
 from lakehouse.settings import settings
 
 metadata = MetaData()
@@ -137,7 +139,7 @@ maintenance = Table(
 _CREATION_LOCK = 7_316_542_001
 
 
-class LedgerUnreachable(ConnectionError):
+class LedgerUnreachable(LakehouseError, ConnectionError):
     """The ledger's database does not answer."""
 
 
@@ -150,7 +152,11 @@ def engine() -> Engine:
         pool_size=2,
         connect_args={"connect_timeout": 10, "options": "-c timezone=utc -c statement_timeout=60000"},
     )
-    with made.begin() as connection:
-        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _CREATION_LOCK})
-        metadata.create_all(connection)
+    try:
+        with made.begin() as connection:
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _CREATION_LOCK})
+            metadata.create_all(connection)
+    except OperationalError as error:
+        where = made.url.render_as_string(hide_password=True)
+        raise LedgerUnreachable(f"the ledger at {where} does not answer") from error
     return made

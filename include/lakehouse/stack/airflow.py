@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import psutil
 
 from lakehouse.errors import LakehouseError
+from lakehouse.naming import SPARK_POOL
 from lakehouse.settings import Settings, environment
 from lakehouse.stack.airflow_env import airflow_environment
 from lakehouse.stack.service import HOST, MARKER, Service
@@ -23,7 +24,7 @@ IDLE_WORKER = "LocalExecutor: <idle>"
 @dataclass(frozen=True)
 class _Airflow(Service):
     group = "airflow"
-    stage = 3
+    stage = 2
     patience = 180
 
     arguments: ClassVar[tuple[str, ...]]
@@ -71,6 +72,7 @@ class _Beating(_Airflow):
 @dataclass(frozen=True)
 class Scheduler(_Beating):
     name = "airflow-scheduler"
+    stage = 3  # it starts tasks at once, and they need the catalog and Spark
     component = "scheduler"
     # Its log server would listen on every interface; the API server reads the files themselves.
     arguments = ("scheduler", "--skip-serve-logs")
@@ -96,6 +98,7 @@ class DagProcessor(_Beating):
 @dataclass(frozen=True)
 class Triggerer(_Beating):
     name = "airflow-triggerer"
+    stage = 3
     component = "triggerer"
     arguments = ("triggerer", "--skip-serve-logs")
 
@@ -115,6 +118,7 @@ def ensure_database(settings: Settings) -> None:
     done.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     _airflow(settings, "db", "migrate")
     _create_user(settings)
+    _airflow(settings, "pools", "set", SPARK_POOL, "2", "Spark jobs at a time")
     done.touch()
 
 

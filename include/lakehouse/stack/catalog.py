@@ -29,7 +29,7 @@ class Catalog(Service):
 
     def command(self) -> list[str]:
         class_path = os.pathsep.join(str(path) for path in jars.paths("catalog"))
-        options = ["-Xmx256m", "-XX:+ExitOnOutOfMemoryError", *QUIET]
+        options = ["-Xmx256m", "-XX:+ExitOnOutOfMemoryError", "-XX:-UsePerfData", *QUIET]
         return [str(find_java().program), *options, "-cp", class_path, str(LAUNCHER)]
 
     def environment(self) -> dict[str, str]:

@@ -69,11 +69,9 @@ def down(settings: Settings, tell: Tell = silent) -> None:
     with _exclusively(settings):
         supervisor = Supervisor(settings)
         states = supervisor.states()
-        for service in reversed(services(settings)):
-            if states.get(service.name) and states[service.name].state not in DOWN:
-                tell(service.name, "stopping")
-                supervisor.stop(service.name)
-                tell(service.name, "stopped")
+        alive = [service for service in reversed(services(settings)) if _runs(states.get(service.name))]
+        for _, stage in groupby(alive, key=lambda service: service.stage):
+            _stop_stage(supervisor, list(stage), tell)
         supervisor.shutdown()
         strays.end(settings)
         paths.socket_file(settings).unlink(missing_ok=True)
@@ -127,6 +125,14 @@ def _start_stage(supervisor: Supervisor, stage: Sequence[Service], tell: Tell) -
         tell(service.name, "healthy")
 
 
+def _stop_stage(supervisor: Supervisor, stage: Sequence[Service], tell: Tell) -> None:
+    for service in stage:
+        tell(service.name, "stopping")
+        supervisor.stop(service.name, wait=False)
+    while any(_runs(supervisor.states().get(service.name)) for service in stage):
+        time.sleep(0.1)
+
+
 def _restart(supervisor: Supervisor, service: Service, tell: Tell) -> None:
     """One more try for a service that hangs; then say what it said last."""
     tell(service.name, "restarting")
@@ -146,7 +152,7 @@ def _becomes_healthy(supervisor: Supervisor, service: Service) -> bool:
             return False
         if state.state == RUNNING and service.healthy(state.started):
             return True
-        time.sleep(0.2)
+        time.sleep(0.3)
     return False
 
 

@@ -17,7 +17,7 @@ SECONDS_TO_FAIL = 3
 class _Command(Service):
     """A `lakehouse` command that runs until it is told to stop; it is well if it did not end soon after its start."""
 
-    stage = 4
+    stage = 3
 
     arguments: ClassVar[tuple[str, ...]]
 

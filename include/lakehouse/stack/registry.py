@@ -11,13 +11,21 @@ from lakehouse.stack.postgres import Postgres
 from lakehouse.stack.service import Service
 from lakehouse.stack.spark import SparkConnect
 
-DATA: tuple[type[Service], ...] = (Postgres, Minio, Catalog, SparkConnect)
-AIRFLOW: tuple[type[Service], ...] = (ApiServer, Scheduler, DagProcessor, Triggerer)
+ALL: tuple[type[Service], ...] = (
+    Postgres,
+    Minio,
+    Catalog,
+    SparkConnect,
+    ApiServer,
+    DagProcessor,
+    Scheduler,
+    Triggerer,
+)
 
 
 def services(settings: Settings) -> list[Service]:
     """Every service of this stack, those that others need first."""
-    return [kind(settings) for kind in (*DATA, *AIRFLOW, *platform_services(settings))]
+    return [kind(settings) for kind in (*ALL, *platform_services(settings))]
 
 
 def service(settings: Settings, name: str) -> Service:

@@ -55,6 +55,7 @@ class SparkConnect(Service):
     def prepare(self) -> None:
         folder = self.settings.home / "spark"
         shutil.rmtree(folder / "tmp", ignore_errors=True)
+        (folder / "tmp").mkdir(mode=0o700, parents=True)
         write_private(folder / "fair.xml", FAIR_POOL)
         write_private(connect_conf(self.settings), _properties(connect_properties(self.settings)))
         write_submit_conf(self.settings)
@@ -130,6 +131,8 @@ def _local_only(settings: Settings) -> dict[str, str]:
         "spark.driver.host": HOST,
         "spark.driver.bindAddress": HOST,
         "spark.local.dir": str(scratch),
+        # Native libraries are unpacked there; in the system's folder a killed server would leave them for ever.
+        "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={scratch} -XX:-UsePerfData",
         "spark.sql.warehouse.dir": str(settings.home / "spark" / "warehouse"),
         "spark.pyspark.python": sys.executable,
         "spark.redaction.regex": REDACT,

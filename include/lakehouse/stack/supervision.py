@@ -141,10 +141,10 @@ class Supervisor:
             if fault.faultCode != ALREADY_STARTED_FAULT:
                 raise
 
-    def stop(self, name: str) -> None:
-        """Stop a service, and return when it has ended."""
+    def stop(self, name: str, *, wait: bool = True) -> None:
+        """Stop a service; supervisor kills it when it does not end in time."""
         try:
-            self._rpc.stopProcess(name, True)
+            self._rpc.stopProcess(name, wait)
         except Fault as fault:
             if fault.faultCode != NOT_RUNNING_FAULT:
                 raise

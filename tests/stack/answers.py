@@ -1,0 +1,36 @@
+"""What the tables hold, in the oracle's own terms; read through DuckDB, as an analyst would."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+from lakehouse.naming import quarantine_table
+from lakehouse.query import run_sql
+from tests.oracle import Rejected, Sale
+from tests.stack.shop import Shop
+
+SILVER = "order_id, customer_id, product_id, category, region, quantity, amount, status, ordered_at, updated_at"
+
+
+def bronze_count(shop: Shop, day: date) -> int:
+    _, rows = run_sql(f"SELECT count(*) FROM {shop.bronze} WHERE _ingestion_date = DATE '{day}'")
+    return int(rows[0][0])
+
+
+def silver(shop: Shop) -> dict[int, dict[str, Any]]:
+    names, rows = run_sql(f"SELECT {SILVER} FROM {shop.silver}")
+    return {row[0]: dict(zip(names, row, strict=True)) for row in rows}
+
+
+def quarantine(shop: Shop) -> list[Rejected]:
+    _, rows = run_sql(
+        "SELECT CAST(_interval_start AS DATE), _source_file, _source_offset, _reasons FROM "
+        + quarantine_table(shop.silver)
+    )
+    return sorted(Rejected(day, file, offset, tuple(reasons)) for day, file, offset, reasons in rows)
+
+
+def gold(shop: Shop) -> list[Sale]:
+    _, rows = run_sql(f"SELECT order_date, region, category, gmv, orders, avg_basket FROM {shop.gold}")
+    return sorted((Sale(*row) for row in rows), key=repr)

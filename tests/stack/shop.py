@@ -1,0 +1,128 @@
+"""A sample shop of a test's own: contracts under other names, landing files under another prefix, on the real stack."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from pyspark.sql import SparkSession
+
+from lakehouse import naming, steps
+from lakehouse.catalog import catalog, ref_snapshot, table
+from lakehouse.contracts import AnyContract, load
+from lakehouse.intervals import Interval
+from lakehouse.jobs import taken_over
+from lakehouse.ledger import leases
+from lakehouse.plan import Attempt
+from lakehouse.sample import Recipe
+from lakehouse.sample.generator import folder_files
+from lakehouse.settings import ROOT
+from lakehouse.store import client
+from tests.oracle import Result, oracle
+from tests.stack.harness import eventually
+
+RunJob = Callable[[Any], None]
+
+
+def interval(day: date) -> Interval:
+    start = datetime(day.year, day.month, day.day, tzinfo=UTC)
+    return Interval(start, start + timedelta(1))
+
+
+def in_session(spark: SparkSession) -> RunJob:
+    """Runs jobs in this process, on one warm session."""
+    from spark_jobs.__main__ import run
+
+    return lambda job: run(spark, taken_over(job.key))
+
+
+@dataclass
+class Shop:
+    """bronze.orders_x → silver.orders_x → gold.daily_sales_x, over landing/orders_x/."""
+
+    folder: Path
+    suffix: str
+
+    @classmethod
+    def open(cls, folder: Path, **replaced: str) -> Shop:
+        """Copy the project's contracts into `folder` under new names; `replaced` changes lines of each by field."""
+        suffix = f"t{uuid4().hex[:6]}"
+        for layer, name in (("bronze", "orders"), ("silver", "orders"), ("gold", "daily_sales")):
+            (folder / layer).mkdir(parents=True, exist_ok=True)
+            for source in (ROOT / "include/contracts" / layer).glob(f"{name}.*"):
+                text = source.read_text()
+                for word in ("bronze.orders", "silver.orders", "silver_orders", "gold.daily_sales"):
+                    text = text.replace(word, f"{word}_{suffix}")
+                text = text.replace("path: orders/", f"path: orders_{suffix}/")
+                for field, value in replaced.items():
+                    text = text.replace(f"\n{field}: ", f"\n{field}: {value} # ")
+                (folder / layer / f"{name}_{suffix}{source.suffix}").write_text(text)
+        shutil.copy(ROOT / "include/contracts/layers.yaml", folder / "layers.yaml")
+        return cls(folder, suffix)
+
+    @property
+    def bronze(self) -> str:
+        return f"bronze.orders_{self.suffix}"
+
+    @property
+    def silver(self) -> str:
+        return f"silver.orders_{self.suffix}"
+
+    @property
+    def gold(self) -> str:
+        return f"gold.daily_sales_{self.suffix}"
+
+    @property
+    def datasets(self) -> tuple[str, str, str]:
+        return self.bronze, self.silver, self.gold
+
+    def contract(self, dataset: str) -> AnyContract:
+        loaded = load(self.folder)
+        assert dataset in loaded.contracts, loaded.problems
+        return loaded.contracts[dataset]
+
+    def files(self, day: date, recipe: Recipe) -> list[tuple[str, bytes]]:
+        """A day's landing files of orders, under this shop's prefix."""
+        return [
+            (key.replace("orders/", f"orders_{self.suffix}/", 1), data)
+            for key, data in folder_files("orders", day, recipe)
+        ]
+
+    def deliver(self, days: Iterable[date], recipe: Recipe) -> Result:
+        """Put the days' files into the landing bucket; returns what should become of them."""
+        taken = []
+        for day in days:
+            for key, data in self.files(day, recipe):
+                client().put_object(Bucket="landing", Key=key, Body=data)
+                taken.append((day, key, data))
+        return oracle(taken)
+
+    def run(self, dataset: str, day: date, job: RunJob, attempt: Attempt | None = None) -> steps.Handover | None:
+        """All steps of one interval, as its DAG takes them; waits for the lease."""
+        attempt = attempt or Attempt(f"test/{uuid4().hex}", 1)
+        contract = self.contract(dataset)
+        eventually(lambda: leases.acquire(dataset, attempt.run, attempt.id), 300, f"the lease of {dataset}")
+        try:
+            handover = steps.write(contract, interval(day), attempt, job)
+            if handover is None:
+                return None
+            steps.audit(contract, handover, attempt, job)
+            return steps.make_public(contract, interval(day), handover, attempt, job)
+        finally:
+            leases.release(dataset, attempt.run)
+
+    def state(self) -> dict[str, tuple[int | None, str | None]]:
+        """Main's snapshot and the metadata file of each table: equal if nothing at all was committed."""
+        names = [name for dataset in self.datasets for name in naming.tables_of(dataset)]
+        return {n: (ref_snapshot(t), t.metadata_location) for n in names if (t := table(n)) is not None}
+
+    def close(self) -> None:
+        for dataset in self.datasets:
+            for name in naming.tables_of(dataset):
+                if table(name) is not None:
+                    catalog().purge_table(name)

@@ -1,0 +1,276 @@
+"""The watch on the real ledger and the real catalog, telling a real receiver."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg2
+import pytest
+from psycopg2 import sql
+
+from lakehouse import naming
+from lakehouse.catalog import catalog
+from lakehouse.intervals import Coverage, Interval
+from lakehouse.ledger import sla as ledger
+from lakehouse.ledger.database import engine
+from lakehouse.settings import settings
+from lakehouse.watch import board, look
+from tests.stack import tables
+from tests.stack.harness import LAKEHOUSE, free_ports
+
+SECRET = "hush-3f9a"
+SINCE = datetime(2026, 2, 1, 12, tzinfo=UTC)
+DAY = Interval(datetime(2026, 2, 1, tzinfo=UTC), datetime(2026, 2, 2, tzinfo=UTC))
+LATE = DAY.end + timedelta(hours=1, minutes=30)
+CONTRACT = """
+dataset: {dataset}
+description: A dataset of this test's own.
+owner: commerce
+start: 2026-01-01
+source: {{kind: files, path: "watched/{{interval:%Y-%m-%d}}/"}}
+sla: {{ready_within: {ready_within}}}
+retention: {{snapshots: 7d}}
+maintenance: {{tier: daily}}
+"""
+DOWN = pytest.mark.parametrize(
+    ("setting", "address"),
+    [
+        ("LAKEHOUSE_CATALOG_URI", "http://127.0.0.1:{port}"),
+        ("LAKEHOUSE_LEDGER_URL", "postgresql+psycopg2://a:b@127.0.0.1:{port}/x"),
+    ],
+    ids=["catalog", "ledger"],
+)
+
+
+class Receiver:
+    """What a webhook is: takes JSON by POST, answers with `status`, and keeps what it took."""
+
+    def __init__(self, port: int) -> None:
+        self.port, self.status, self.taken = port, 200, []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/{SECRET}"
+
+    @property
+    def events(self) -> list[tuple[str, str]]:
+        return [(alert["event"], alert["interval_start"][:10]) for alert in self.taken]
+
+    @contextmanager
+    def up(self) -> Iterator[None]:
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                alert = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                if receiver.status == 200:
+                    receiver.taken.append(alert)
+                self.send_response(receiver.status)
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        with HTTPServer(("127.0.0.1", self.port), Handler) as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            yield
+            server.shutdown()
+
+
+@pytest.fixture
+def receiver() -> Receiver:
+    return Receiver(*free_ports(1))
+
+
+@pytest.fixture
+def database(stack) -> Iterator[str]:
+    """A ledger of this test's own, where no other watch looks; its address."""
+    name = f"watch_{uuid4().hex[:8]}"
+    password = stack.postgres_password.get_secret_value()
+    server = {"host": "127.0.0.1", "port": stack.postgres_port, "user": "postgres", "dbname": "postgres"}
+    connection = psycopg2.connect(**server, password=password)
+    connection.autocommit = True
+    with connection.cursor() as cursor:
+        cursor.execute(sql.SQL("CREATE DATABASE {} OWNER lakehouse").format(sql.Identifier(name)))
+        yield stack.ledger_url.get_secret_value().rpartition("/")[0] + f"/{name}"
+        cursor.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+    connection.close()
+
+
+@pytest.fixture
+def dataset(database, receiver, tmp_path, monkeypatch) -> Iterator[str]:
+    """A dataset under contract, watched since SINCE, with an empty table."""
+    name = f"bronze.watched_{uuid4().hex[:8]}"
+    monkeypatch.setenv("LAKEHOUSE_LEDGER_URL", database)
+    monkeypatch.setenv("LAKEHOUSE_CONTRACTS", str(tmp_path))
+    monkeypatch.setenv("LAKEHOUSE_ALERT_WEBHOOK", receiver.url)
+    monkeypatch.delenv("LAKEHOUSE_START", raising=False)
+    _forget()
+    promise(tmp_path, name, "1h")
+    tables.make(name)
+    assert look(SINCE).problems == ()
+    yield name
+    catalog().drop_table(name)
+    engine().dispose()
+    monkeypatch.undo()
+    _forget()
+
+
+def _forget() -> None:
+    settings.cache_clear()
+    engine.cache_clear()
+
+
+def promise(folder: Path, dataset: str, ready_within: str) -> None:
+    file = folder / "bronze" / f"{naming.short_name(dataset)}.yaml"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(CONTRACT.format(dataset=dataset, ready_within=ready_within))
+
+
+def publish(dataset: str, *intervals: Interval) -> None:
+    found = tables.loaded(dataset)
+    with found.transaction() as transaction:
+        transaction.set_properties({naming.COVERAGE: Coverage.of(intervals).dumps()})
+
+
+def next_day(interval: Interval) -> Interval:
+    return Interval(interval.end, interval.end + timedelta(days=1))
+
+
+def test_a_miss_is_opened_once_told_once_and_closed_when_the_data_arrives(dataset, receiver):
+    with receiver.up():
+        assert look(LATE).opened == 1
+        assert look(LATE + timedelta(minutes=1)).opened == 0
+        publish(dataset, DAY)
+        assert look(LATE + timedelta(hours=1)).closed == 1
+        assert look(LATE + timedelta(hours=2)).closed == 0
+    opening, closing = receiver.taken
+    assert opening["alert_id"] == closing["alert_id"]
+    assert (opening["event"], opening["dataset"], opening["late_seconds"]) == ("opened", dataset, 30 * 60)
+    assert (closing["event"], closing["reason"], closing["late_seconds"]) == ("closed", "arrived", 90 * 60)
+    assert ledger.open_misses() == []
+
+
+def test_two_watches_that_see_the_same_miss_at_once_open_it_once(dataset, receiver):
+    looks = []
+    with receiver.up():
+        threads = [threading.Thread(target=lambda: looks.append(look(LATE))) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        look(LATE)  # delivers what the one that did not send has left
+    assert sorted(one.opened for one in looks) == [0, 1]
+    assert receiver.events == [("opened", "2026-02-01")]
+
+
+def test_what_was_due_before_the_watch_began_is_silent(dataset, receiver):
+    with receiver.up():
+        look(SINCE + timedelta(hours=1))
+    assert receiver.taken == []
+    assert [(row.dataset, row.state) for row in board(SINCE + timedelta(hours=1))] == [(dataset, "exempt")]
+
+
+def test_a_changed_promise_is_in_force_from_then_on(dataset, receiver, tmp_path):
+    promise(tmp_path, dataset, "30m")
+    with receiver.up():
+        changed = DAY.end + timedelta(minutes=45)  # after the day fell due by the new promise, before by the old one
+        assert look(changed).opened == 0
+        assert look(LATE).opened == 0
+        assert look(LATE + timedelta(days=1)).opened == 1
+    assert receiver.events == [("opened", "2026-02-02")]
+
+
+def test_alerts_are_kept_in_order_and_tried_again_until_the_receiver_takes_them(dataset, receiver, caplog):
+    caplog.set_level(logging.DEBUG)
+    (down,) = look(LATE).backlog
+    assert (down.messages, down.next_try_at) == (1, LATE + timedelta(seconds=5))
+    publish(dataset, DAY)
+    tomorrow = LATE + timedelta(days=1)
+    (down,) = look(tomorrow).backlog
+    assert (down.messages, down.next_try_at) == (3, tomorrow + timedelta(seconds=10))
+    with receiver.up():
+        assert look(tomorrow + timedelta(seconds=9)).backlog == (down,)  # not before its time
+        receiver.status = 503
+        (refused,) = look(tomorrow + timedelta(seconds=10)).backlog
+        assert refused.error == "the alert webhook answered 503"
+        receiver.status = 200
+        assert look(tomorrow + timedelta(minutes=1)).backlog == ()
+    first, *_ = receiver.events
+    assert first == ("opened", "2026-02-01")
+    assert sorted(receiver.events) == [("closed", "2026-02-01"), ("opened", "2026-02-01"), ("opened", "2026-02-02")]
+    assert SECRET not in caplog.text + down.error + refused.error
+
+
+def test_the_log_tells_the_alert_though_the_receiver_is_down(dataset, caplog):
+    look(LATE)
+    assert f"{dataset} is late" in caplog.text
+
+
+def test_a_deleted_contract_withdraws_its_miss_and_a_broken_one_does_not(dataset, receiver, tmp_path):
+    file = tmp_path / "bronze" / f"{naming.short_name(dataset)}.yaml"
+    with receiver.up():
+        look(LATE)
+        file.write_text(file.read_text().replace("owner:", "onwer:"))
+        broken = look(LATE + timedelta(minutes=1))
+        assert broken.closed == 0
+        assert "its contract is broken" in broken.problems[0]
+        file.unlink()
+        assert look(LATE + timedelta(minutes=2)).closed == 1
+    assert receiver.taken[-1]["reason"] == "withdrawn"
+
+
+def test_the_board_shows_the_newest_interval_and_every_miss(dataset):
+    look(LATE)
+    publish(dataset, next_day(DAY))
+    rows = board(LATE + timedelta(days=1))
+    assert [(row.interval, row.state) for row in rows] == [(next_day(DAY), "met"), (DAY, "missed")]
+    assert rows[1].lag == timedelta(days=1, minutes=30)
+
+
+def lakehouse(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [LAKEHOUSE, *arguments], env={**os.environ, **env}, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def test_the_command_looks_once_and_shows_the_board(dataset):
+    publish(dataset, Interval(DAY.start, datetime.now(UTC) + timedelta(days=2)))
+    assert lakehouse("watch", "--once").returncode == 0
+    (shown,) = json.loads(lakehouse("sla", "--json").stdout)
+    assert (shown["dataset"], shown["state"]) == (dataset, "met")
+    assert dataset in lakehouse("sla").stdout
+
+
+@DOWN
+def test_a_service_that_is_down_is_named_in_one_sentence(dataset, setting, address):
+    (port,) = free_ports(1)
+    done = lakehouse("watch", "--once", **{setting: address.format(port=port)})
+    assert done.returncode == 1
+    assert f"127.0.0.1:{port}" in done.stderr
+    assert "does not answer" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@DOWN
+def test_the_service_goes_on_while_another_is_down_and_ends_on_sigterm(dataset, setting, address):
+    (port,) = free_ports(1)
+    env = {**os.environ, setting: address.format(port=port), "LAKEHOUSE_WATCH_SECONDS": "3600"}
+    with subprocess.Popen([LAKEHOUSE, "watch"], env=env, stderr=subprocess.PIPE, text=True) as service:
+        assert service.stderr is not None
+        told = next(line for line in service.stderr if "does not answer" in line)
+        assert str(port) in told
+        assert service.poll() is None
+        service.send_signal(signal.SIGTERM)
+        assert service.wait(timeout=20) == 0
