@@ -16,8 +16,12 @@ from lakehouse.contracts import Column, Silver
 RECORD = "_record"
 REASONS = "_reasons"
 DELETED = "_delete"
-_TOKEN = re.compile(r"'(?:[^'\\]|\\.)*'|[A-Za-z_][\w.]*")
+# In an SQL condition: a text, a name in backticks, or a word, with the bracket that makes it a function.
+_TOKEN = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]+`|[A-Za-z_][\w.]*(?:\s*\()?""")
 _SQL_WORDS = {"and", "or", "not", "is", "null", "in", "like", "between", "true", "false"}
+# Put behind each record: where it is not found, the payload went on after the record's own end.
+_END = "end of record"
+_LAST_SECOND = 253_402_300_799  # of the year 9999
 _CLEANERS: dict[str, Callable[[SparkColumn], SparkColumn]] = {
     "trim": F.trim,
     "lower": F.lower,
@@ -29,7 +33,7 @@ _CLEANERS: dict[str, Callable[[SparkColumn], SparkColumn]] = {
 
 def parsed(rows: DataFrame, contract: Silver, interval_end: datetime) -> DataFrame:
     """Bronze rows with one column per contract column, `_delete`, and `_reasons` (empty: the record is accepted)."""
-    records = rows.withColumn(RECORD, F.try_parse_json(F.col("_raw_payload")))
+    records = rows.withColumn(RECORD, _record(F.col("_raw_payload")))
     records = records.withColumn(DELETED, _delete_condition(contract))
     texts = {name: _text(column) for name, column in contract.columns.items()}
     records = records.select("*", *(text.alias(f"_text_{name}") for name, text in texts.items()))
@@ -40,13 +44,20 @@ def parsed(rows: DataFrame, contract: Silver, interval_end: datetime) -> DataFra
     return judged.drop(RECORD, *(f"_text_{name}" for name in texts))
 
 
+def _record(payload: SparkColumn) -> SparkColumn:
+    """The payload's JSON value and, behind it, the mark of its end: Spark's parser ignores what follows a value."""
+    return F.try_parse_json(F.concat(F.lit("["), payload, F.lit(f', "{_END}"]')))
+
+
 def _path(path: str) -> str:
-    """A dotted path as a variant path, each step quoted."""
-    return "$" + "".join(f"['{_escaped(step)}']" for step in path.split("."))
+    """A dotted path as a variant path, each step in quotes that it does not hold itself: there are no escapes."""
+    return "$[0]" + "".join(_step(step) for step in path.split("."))
 
 
-def _escaped(step: str) -> str:
-    return step.replace("\\", "\\\\").replace("'", "\\'")
+def _step(step: str) -> str:
+    if "'" not in step:
+        return f"['{step}']"
+    return f'["{step}"]' if '"' not in step else f".{step}"
 
 
 def _text(column: Column) -> SparkColumn:
@@ -67,9 +78,9 @@ def _over_record(condition: str) -> str:
 
     def read(token: re.Match[str]) -> str:
         word = token[0]
-        if word.startswith("'") or word.lower() in _SQL_WORDS:
+        if word[0] in "'\"" or word[-1] == "(" or word.lower() in _SQL_WORDS:
             return word
-        path = _path(word).replace("\\", "\\\\").replace("'", "\\'")
+        path = _path(word.strip("`")).replace("\\", "\\\\").replace("'", "\\'")
         return f"try_variant_get({RECORD}, '{path}', 'string')"
 
     return _TOKEN.sub(read, condition)
@@ -77,28 +88,43 @@ def _over_record(condition: str) -> str:
 
 def _cast(text: SparkColumn, column: Column) -> SparkColumn:
     """The typed value; NULL where the text is no such value."""
-    if column.formats:
-        return F.coalesce(*(_moment(text, form).cast(column.type) for form in column.formats))
+    if column.type in ("date", "timestamp"):
+        forms = [_moment(text, form) for form in column.formats] or [text]
+        moment = F.coalesce(*(form.try_cast(column.type) for form in forms))
+        # Spark goes further than most readers of a table can follow.
+        return F.when(F.year(moment).between(1, 9999), moment)
     value = text.try_cast(column.type)
     if column.type.startswith("decimal"):
-        exact = text.try_cast("decimal(38,18)")
-        return F.when(exact == value, value)
+        return F.when(_exact(text, column.type, value), value)
     if column.type == "double":
         return F.when(~F.isnan(value) & (F.abs(value) != float("inf")), value)
     return value
 
 
+def _exact(text: SparkColumn, kind: str, value: SparkColumn) -> SparkColumn:
+    """Whether a decimal is the number that the text says: a cast rounds what does not fit its scale."""
+    scale = kind.rstrip(")").split(",")[1]
+    scientific = text.rlike("[eE]")
+    return F.when(scientific, text.try_cast("double") == value.cast("double")).otherwise(
+        text.rlike(rf"^[^.]*(\.\d{{0,{scale}}}0*)?\s*$")
+    )
+
+
 def _moment(text: SparkColumn, form: str) -> SparkColumn:
+    number = text.try_cast("bigint")
+    # Out of range these are not NULL: they would fail the whole batch.
     if form == "epoch_ms":
-        return F.timestamp_millis(text.try_cast("bigint"))
+        last = _LAST_SECOND * 1000 + 999
+        return F.when(number.between(-last, last), F.timestamp_millis(number))
     if form == "epoch_s":
-        return F.timestamp_seconds(text.try_cast("bigint"))
+        return F.when(number.between(-_LAST_SECOND, _LAST_SECOND), F.timestamp_seconds(number))
     return F.try_to_timestamp(text, F.lit(form))
 
 
 def _reasons(contract: Silver, interval_end: datetime) -> SparkColumn:
     """Every rule that a record breaks, by name."""
-    malformed = F.col(RECORD).isNull() | ~F.ltrim(F.col("_raw_payload")).startswith("{")
+    alone = F.try_variant_get(F.col(RECORD), "$[1]", "string").eqNullSafe(_END)
+    malformed = ~alone | ~F.col("_raw_payload").rlike(r"^\s*\{")
     rules = [rule for name, column in contract.columns.items() for rule in _column_rules(contract, name, column)]
     if contract.late_data:
         rules.append((_late(contract, interval_end, contract.late_data), "record.late"))

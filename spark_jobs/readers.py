@@ -57,11 +57,14 @@ def _plain(uri: str, chunks: Iterator[bytes]) -> Iterator[bytes]:
         yield from chunks
         return
     unpacker = zlib.decompressobj(wbits=31)
-    for chunk in chunks:
-        yield unpacker.decompress(chunk)
-        while unpacker.eof and unpacker.unused_data:  # several gzip members, one after the other
-            rest, unpacker = unpacker.unused_data, zlib.decompressobj(wbits=31)
-            yield unpacker.decompress(rest)
+    try:
+        for chunk in chunks:
+            yield unpacker.decompress(chunk)
+            while unpacker.eof and unpacker.unused_data:  # several gzip members, one after the other
+                rest, unpacker = unpacker.unused_data, zlib.decompressobj(wbits=31)
+                yield unpacker.decompress(rest)
+    except zlib.error as error:
+        raise ValueError(f"{uri} is no gzip file, or a damaged one: {error}; deliver the file again") from None
     yield unpacker.flush()
     if not unpacker.eof:
         raise ValueError(f"{uri} is cut off: its gzip stream has no end; deliver the file again")

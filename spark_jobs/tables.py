@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
@@ -30,14 +31,15 @@ QUARANTINE_COLUMNS = {
 }
 
 
+@dataclass(frozen=True)
 class Definition:
     """A table as its contract wants it."""
 
-    def __init__(self, columns: Mapping[str, str], partition_by: Sequence[str], comment: str, **properties: str):
-        self.columns = columns
-        self.partition_by = partition_by
-        self.comment = comment
-        self.properties = {**_PROPERTIES, **properties}
+    columns: Mapping[str, str]
+    partition_by: Sequence[str]
+    comment: str
+    properties: Mapping[str, str] = field(default_factory=dict)
+    column_comments: Mapping[str, str] = field(default_factory=dict)
 
 
 def bronze(contract: Bronze) -> Definition:
@@ -49,7 +51,8 @@ def silver(contract: Silver) -> Definition:
     columns |= {name: BRONZE_COLUMNS[name] for name in LINEAGE_COLUMNS}
     mode = contract.update_mode.replace("_", "-")
     modes = {f"write.{verb}.mode": mode for verb in ("merge", "update", "delete")}
-    return Definition(columns, contract.partition_by, contract.description, **{"format-version": "3", **modes})
+    properties = {"format-version": "3", **modes}
+    return Definition(columns, contract.partition_by, contract.description, properties, _descriptions(contract))
 
 
 def quarantine(contract: Silver) -> Definition:
@@ -65,20 +68,32 @@ def tombstones(contract: Silver) -> Definition:
 
 def gold(contract: Gold) -> Definition:
     columns = {name: column.type for name, column in contract.columns.items()}
-    return Definition(columns, contract.partition_by, contract.description)
+    return Definition(columns, contract.partition_by, contract.description, {}, _descriptions(contract))
+
+
+def _descriptions(contract: Silver | Gold) -> dict[str, str]:
+    return {name: column.description for name, column in contract.columns.items() if column.description}
 
 
 def ensure(spark: SparkSession, table: str, wanted: Definition) -> None:
-    """Create the table where it does not exist."""
+    """Create the table where it does not exist; add the columns that its contract has gained."""
     spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {quoted(naming.CATALOG, naming.layer_of(table))}")
-    columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in wanted.columns.items())
+    columns = ", ".join(_column_sql(wanted, name) for name in wanted.columns)
     partitions = ", ".join(_partition_sql(field) for field in wanted.partition_by)
-    properties = ", ".join(f"{_text(k)} = {_text(v)}" for k, v in wanted.properties.items())
+    properties = ", ".join(f"{_text(k)} = {_text(v)}" for k, v in {**_PROPERTIES, **wanted.properties}.items())
     spark.sql(
         f"CREATE TABLE IF NOT EXISTS {table_sql(table)} ({columns}) USING iceberg "
         + (f"PARTITIONED BY ({partitions}) " if partitions else "")
         + f"COMMENT {_text(wanted.comment)} TBLPROPERTIES ({properties})"
     )
+    known = set(spark.read.table(table_sql(table)).columns)
+    if gained := [_column_sql(wanted, name) for name in wanted.columns if name not in known]:
+        spark.sql(f"ALTER TABLE {table_sql(table)} ADD COLUMNS ({', '.join(gained)})")
+
+
+def _column_sql(wanted: Definition, name: str) -> str:
+    comment = wanted.column_comments.get(name)
+    return f"{quoted(name)} {wanted.columns[name]}" + (f" COMMENT {_text(comment)}" if comment else "")
 
 
 def _partition_sql(field: str) -> str:

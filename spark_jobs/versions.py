@@ -38,12 +38,16 @@ def prefixed(rows: DataFrame, prefix: str, columns: Sequence[str]) -> DataFrame:
 
 
 def newer(mine: Sequence[SparkColumn], theirs: Sequence[SparkColumn]) -> SparkColumn:
-    """Whether one version's order comes after another's."""
+    """Whether one version's order comes after another's; as in `ranked`, a version without a value is the oldest."""
     ahead = [
-        reduce(and_, [a.eqNullSafe(b) for a, b in zip(mine[:n], theirs[:n], strict=True)], mine[n] > theirs[n])
+        reduce(and_, [a.eqNullSafe(b) for a, b in zip(mine[:n], theirs[:n], strict=True)], _after(mine[n], theirs[n]))
         for n in range(len(mine))
     ]
-    return F.coalesce(reduce(or_, ahead), F.lit(False))
+    return reduce(or_, ahead)
+
+
+def _after(mine: SparkColumn, theirs: SparkColumn) -> SparkColumn:
+    return F.coalesce(mine > theirs, mine.isNotNull() & theirs.isNull())
 
 
 @dataclass(frozen=True)

@@ -68,9 +68,14 @@ def attempt_id(run: str, number: int, redone: int = 0) -> str:
     return f"{run}#{number}" + (f".{redone}" if redone else "")
 
 
-def branch(batch: str, attempt: str) -> str:
+def branches_of(dataset: str, interval: Interval) -> str:
+    """What the branches of all tries of one interval begin with."""
+    return f"{AUDIT_BRANCH}{dag_id(dataset)}_{interval.start:%Y%m%dT%H%M%S}_"
+
+
+def branch(dataset: str, interval: Interval, batch: str, attempt: str) -> str:
     """The branch that one try of one batch writes to, and no other try ever will."""
-    return f"{AUDIT_BRANCH}{batch.replace('-', '_')}_{digest(attempt, 8)}"
+    return branches_of(dataset, interval) + digest([batch, attempt])
 
 
 def spark_session_id(attempt: str, verb: str) -> str:

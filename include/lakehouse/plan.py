@@ -112,13 +112,13 @@ def _shared(batch: Batch, attempt: Attempt, verb: str) -> dict[str, Any]:
         "batch_id": batch.batch_id,
         "interval_start": batch.interval_start,
         "interval_end": batch.interval_end,
-        "branch": naming.branch(batch.batch_id, attempt.id),
+        "branch": naming.branch(batch.dataset, batch.interval, batch.batch_id, attempt.id),
         "bases": {name: ref_snapshot(table(name)) for name in naming.tables_of(batch.dataset)},
     }
 
 
 def _plan_ingest(contract: Bronze, interval: Interval, attempt: Attempt) -> Plan | None:
-    prefix = contract.landing_prefix(interval)
+    prefix = contract.landing_prefix(interval.start)
     found = [f for f in landing_files(prefix) if not f.uri.endswith(contract.source.ready.marker)]
     files = tuple(batches.untaken(contract.dataset, found))
     if not files and _covered(contract, interval):
@@ -134,7 +134,12 @@ def _plan_clean(contract: Silver, interval: Interval, attempt: Attempt) -> Plan 
     source = table(contract.reads)
     if interval not in coverage(source):
         raise NotReady(f"{contract.reads} does not hold {interval} yet")
-    taken = sorted(b.batch_id for b in batches.published_in(contract.reads, interval) if b.counts.get("rows_in"))
+    known = batches.published_in(contract.reads, interval)
+    if not known:
+        raise LakehouseError(
+            f"{contract.reads} holds {interval}, but the ledger knows no batch of it; restore the ledger"
+        )
+    taken = sorted(b.batch_id for b in known if b.counts.get("rows_in"))
     snapshot = ref_snapshot(source)
     batch = _batch(contract, interval, attempt, [contract.version, taken], {contract.reads: snapshot})
     done = [b.batch_id for b in batches.published_in(contract.dataset, interval)][:1]

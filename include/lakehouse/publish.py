@@ -102,10 +102,10 @@ def _updates(
     return tuple(updates)
 
 
-def drop_branches(name: str, *, keep: str | None = None) -> None:
-    """Drop a table's audit branches: what earlier tries left, or a batch that is discarded."""
+def drop_branches(name: str, prefix: str) -> None:
+    """Drop a table's audit branches that begin with `prefix`: what earlier tries of an interval left."""
     found = table(name)
-    stale = [r for r in found.metadata.refs if r.startswith(AUDIT_BRANCH) and r != keep] if found else []
+    stale = [r for r in found.metadata.refs if r.startswith(AUDIT_BRANCH) and r.startswith(prefix)] if found else []
     if found and stale:
         updates = tuple(RemoveSnapshotRefUpdate(**{"ref-name": ref}) for ref in stale)
         catalog().commit_table(found, (AssertTableUUID(uuid=found.metadata.table_uuid),), updates)

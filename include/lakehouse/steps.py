@@ -69,7 +69,7 @@ def write(contract: AnyContract, interval: Interval, attempt: Attempt, run: RunJ
     if planned is None:
         return None
     for name in naming.tables_of(contract.dataset):
-        drop_branches(name)
+        drop_branches(name, naming.branches_of(contract.dataset, interval))
     if planned.job is None:
         base = ref_snapshot(table(contract.dataset))
         nothing = TableWrite(table=contract.dataset, branch="", base=base, head=base)

@@ -50,8 +50,11 @@ def build_dag(contract: AnyContract) -> DAG:
     return dag
 
 
-def build_maintenance(tier: str, schedule: str) -> DAG:
-    """One task per dataset of a tier; each looks at its tables and does what they need."""
+def build_maintenance(tier: str, schedule: str) -> DAG | None:
+    """One task per dataset of a tier; each looks at its tables and does what they need. No DAG for an empty tier."""
+    datasets = [contract.dataset for contract in contracts() if contract.maintenance.tier == tier]
+    if not datasets:
+        return None
     with DAG(
         maintenance_dag_id(tier),
         description=f"Keeps the tables of tier {tier} healthy.",
@@ -64,14 +67,8 @@ def build_maintenance(tier: str, schedule: str) -> DAG:
         tags=["maintenance"],
         default_args={**DEFAULTS, "retries": 1},
     ) as dag:
-        for contract in contracts():
-            if contract.maintenance.tier == tier:
-                MaintainOperator(
-                    task_id=dag_id(contract.dataset),
-                    dataset=contract.dataset,
-                    pool=SPARK_POOL,
-                    doc_md=MaintainOperator.__doc__,
-                )
+        for dataset in datasets:
+            MaintainOperator(task_id=dag_id(dataset), dataset=dataset, pool=SPARK_POOL, doc_md=MaintainOperator.__doc__)
     return dag
 
 

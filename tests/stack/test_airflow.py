@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
 
+from lakehouse.health import health
 from lakehouse.ledger import leases
 from lakehouse.naming import dag_id
 from lakehouse.sample import Recipe
@@ -16,6 +18,7 @@ from lakehouse.stack.airflow_api import AirflowApi
 from tests.stack import answers
 from tests.stack.harness import eventually
 from tests.stack.shop import Shop
+from tests.stack.tables import loaded
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -81,3 +84,86 @@ def test_silver_and_quarantine_equal_the_oracle(caught_up, shop):
 
 def test_no_lease_is_left(caught_up, shop):
     assert [leases.holder(dataset) for dataset in shop.datasets] == [None] * 3
+
+
+def test_the_last_line_of_a_write_tells_rows_and_snapshot(caught_up, shop, api):
+    run = api.runs(dag_id(shop.silver), FIRST, FIRST)[0]
+    line = api.last_line(run, "publish")
+    assert "rows_in=" in line
+    assert "quarantined=" in line
+    assert "snapshot=" in line
+
+
+def backfill(running, dataset: str, days: list[date], *options: str) -> subprocess.CompletedProcess[str]:
+    """What an operator types."""
+    window = ("-s", str(days[0]), "-e", str(days[-1]))
+    return running.lakehouse("airflow", "dags", "backfill", *window, *options, dag_id(dataset), check=False)
+
+
+def backfilled_shop(contracts: Path, api: AirflowApi) -> Shop:
+    """A shop whose schedule has not begun, so that nothing but a backfill runs it."""
+    opened = Shop.open(contracts, start="2099-01-01")
+    wanted = {dag_id(dataset) for dataset in opened.datasets}
+    eventually(lambda: wanted <= api.dags(), 120, "Airflow shows the new contracts' DAGs")
+    for dag in wanted:
+        api.unpause(dag)
+    return opened
+
+
+@pytest.mark.parametrize("count", [2, pytest.param(7, marks=pytest.mark.full)])
+def test_backfill_makes_a_run_a_day_and_ends_equal_to_the_oracle(count, running, contracts, api):
+    shop = backfilled_shop(contracts, api)
+    days = [FIRST + timedelta(n) for n in range(count)]
+    expected = shop.deliver(days, RECIPE)
+    for dataset in shop.datasets:
+        done = backfill(running, dataset, days)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert states(api, dataset) == ["success"] * count
+    assert answers.silver(shop) == expected.silver
+    assert answers.gold(shop) == sorted(expected.gold, key=repr)
+
+
+def test_a_backfill_exits_non_zero_and_names_the_day_that_failed(running, contracts, api):
+    shop = backfilled_shop(contracts, api)
+    gate = "SELECT 1 FROM head WHERE _ingestion_date = DATE'2026-01-02'"
+    change_contract(contracts, shop.bronze, f'gates: [{{sql: "{gate}"}}]')
+    expected = shop.deliver(DAYS, RECIPE)
+    done = backfill(running, shop.bronze, DAYS)
+    assert done.returncode != 0
+    assert str(DAYS[1]) in done.stdout + done.stderr
+    assert answers.bronze_count(shop, DAYS[0]) == expected.bronze[DAYS[0]]
+    assert answers.bronze_count(shop, DAYS[1]) == 0
+    assert leases.holder(shop.bronze) is None
+
+
+def change_contract(contracts: Path, dataset: str, line: str) -> None:
+    layer, name = dataset.split(".")
+    file = contracts / layer / f"{name}.yaml"
+    file.write_text(f"{file.read_text()}{line}\n")
+
+
+def test_maintenance_leaves_fewer_files_and_the_same_rows(caught_up, shop, api, contracts):
+    for dataset in shop.datasets:
+        change_contract(contracts, dataset, "maintenance: {min_input_files: 2}")
+    before = {dataset: health(loaded(dataset)) for dataset in shop.datasets}
+    answered = answers.silver(shop), answers.gold(shop), answers.quarantine(shop)
+    api.unpause("maintenance_daily")
+    run = api.trigger("maintenance_daily")
+    eventually(lambda: api.state(run) in ("success", "failed"), 900, "maintenance has run")
+    assert api.state(run) == "success", api.failure(run)
+    after = {dataset: health(loaded(dataset)) for dataset in shop.datasets}
+    assert (answers.silver(shop), answers.gold(shop), answers.quarantine(shop)) == answered
+    assert after[shop.silver].files < before[shop.silver].files
+    assert after[shop.silver].delete_files == 0
+    assert {d: h.rows for d, h in after.items()} == {d: h.rows for d, h in before.items()}
+
+
+def test_a_day_by_spark_submit_gives_the_same_tables_as_by_connect(running, contracts, api):
+    shop = backfilled_shop(contracts, api)
+    expected = shop.deliver(DAYS[:1], RECIPE)
+    for dataset in shop.datasets:
+        done = backfill(running, dataset, DAYS[:1], "--conf", '{"spark_mode": "submit"}')
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert answers.silver(shop) == expected.silver
+    assert answers.quarantine(shop) == sorted(expected.quarantine)
+    assert answers.gold(shop) == sorted(expected.gold, key=repr)

@@ -96,5 +96,5 @@ def test_dropping_audit_branches_leaves_main_and_other_branches_alone(name):
     tables.add(name, [1])
     tables.write(name, [2])
     tables.loaded(name).manage_snapshots().create_branch(tables.head(name), "analyst").commit()
-    drop_branches(name)
+    drop_branches(name, "")
     assert sorted(tables.loaded(name).metadata.refs) == ["analyst", "main"]

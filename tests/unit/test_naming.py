@@ -31,7 +31,7 @@ def test_a_batch_id_tells_dataset_and_time():
 
 def test_each_try_has_a_branch_of_its_own():
     tries = [naming.attempt_id("run", 1), naming.attempt_id("run", 2), naming.attempt_id("run", 1, redone=1)]
-    branches = {naming.branch(BATCH, attempt) for attempt in tries}
+    branches = {naming.branch("silver.orders", DAY, BATCH, attempt) for attempt in tries}
     assert len(branches) == 3
     assert all(branch.startswith(naming.AUDIT_BRANCH) and branch.isidentifier() for branch in branches)
 

@@ -26,6 +26,7 @@ COMMANDS = {
     "airflow": ("stack", "Run an airflow command with the stack's settings."),
     "contracts": ("contracts", "Check contracts, and make their schema and reference page."),
     "sample": ("sample", "Write the landing files of a synthetic shop."),
+    "land": ("land", "Put files into a dataset's landing folder."),
     "query": ("data", "Ask the tables in SQL."),
     "batches": ("data", "Show a dataset's batches: interval, state, counts."),
     "watch": ("watch", "Evaluate the SLAs, and tell on-call what is late."),

@@ -154,8 +154,11 @@ class Bronze(Contract):
     def column_names(self) -> tuple[str, ...]:
         return tuple(BRONZE_COLUMNS)
 
-    def landing_prefix(self, interval: Interval) -> str:
-        return self.source.path.format(interval=interval.start.astimezone(ZoneInfo(self.timezone)))
+    def landing_prefix(self, start: datetime) -> str:
+        """Where the files of the interval that starts then are expected; a time without a zone is the contract's."""
+        zone = ZoneInfo(self.timezone)
+        local = start.astimezone(zone) if start.tzinfo else start.replace(tzinfo=zone)
+        return self.source.path.format(interval=local)
 
 
 class Shaped(Contract):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,9 +11,11 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import delete, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.exc import SQLAlchemyError
 
 from lakehouse.ledger.database import engine, leases
 
+log = logging.getLogger(__name__)
 TTL = timedelta(minutes=10)
 HEARTBEAT_SECONDS = 20.0
 
@@ -76,7 +79,10 @@ def kept(dataset: str, owner: str, attempt: str) -> Iterator[None]:
 
     def beat() -> None:
         while not done.wait(HEARTBEAT_SECONDS):
-            renew(dataset, owner, attempt)
+            try:
+                renew(dataset, owner, attempt)
+            except SQLAlchemyError as error:
+                log.warning("the lease of %s was not renewed, trying again: %s", dataset, error)
 
     thread = threading.Thread(target=beat, name=f"lease-{dataset}", daemon=True)
     thread.start()

@@ -25,7 +25,7 @@ IDLE_WORKER = "LocalExecutor: <idle>"
 class _Airflow(Service):
     group = "airflow"
     stage = 2
-    patience = 180
+    patience = 300
 
     arguments: ClassVar[tuple[str, ...]]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from typing import Any, Self
 
 import httpx
@@ -62,8 +62,20 @@ class AirflowApi:
         if not failed:
             return "unknown", "no task of it failed"
         first = min(failed, key=lambda task: task["end_date"] or "")
-        log = self._call("GET", f"{path}/{first['task_id']}/logs/{first['try_number']}", params={"full_content": True})
-        return first["task_id"], _last_event(log["content"])
+        return first["task_id"], self.last_line(run, first["task_id"], first["try_number"])
+
+    def last_line(self, run: Run, task: str, try_number: int = 1) -> str:
+        """The last line of a task's log."""
+        path = f"/api/v2/dags/{run.dag}/dagRuns/{run.run_id}/taskInstances/{task}/logs/{try_number}"
+        return _last_event(self._call("GET", path, params={"full_content": True})["content"])
+
+    def trigger(self, dag: str) -> Run:
+        """Start a run by hand."""
+        made = self._call("POST", f"/api/v2/dags/{dag}/dagRuns", json={"logical_date": None})
+        return Run(dag, made["dag_run_id"], datetime.now(UTC).date(), made["state"])
+
+    def state(self, run: Run) -> str:
+        return str(self._call("GET", f"/api/v2/dags/{run.dag}/dagRuns/{run.run_id}")["state"])
 
     def _pages(self, path: str, key: str, **query: Any) -> Iterator[dict[str, Any]]:
         seen = 0

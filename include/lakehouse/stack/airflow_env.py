@@ -99,7 +99,7 @@ def _connections(settings: Settings) -> dict[str, str]:
         "host": host,
         "port": int(port or 15002),
         "password": token,
-        "extra": {"use_ssl": False},
+        "extra": {"use_ssl": "use_ssl=true" in settings.spark_remote},
     }
     submit = {
         "conn_type": "spark",

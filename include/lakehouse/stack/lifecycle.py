@@ -19,6 +19,8 @@ from lakehouse.stack.service import Service
 from lakehouse.stack.shell import write_env_file
 from lakehouse.stack.supervision import DOWN, RUNNING, ProcessState, Supervisor
 
+STARTS_TO_GIVE_UP = 5
+
 Tell = Callable[[str, str], None]
 
 
@@ -145,10 +147,13 @@ def _restart(supervisor: Supervisor, service: Service, tell: Tell) -> None:
 
 
 def _becomes_healthy(supervisor: Supervisor, service: Service) -> bool:
+    """Wait for it; give up early on a service that keeps dying, which supervisor would go on starting for minutes."""
     deadline = time.monotonic() + service.patience
+    starts: set[float] = set()
     while time.monotonic() < deadline:
         state = supervisor.states()[service.name]
-        if state.state in DOWN:
+        starts.add(state.started)
+        if state.state in DOWN or len(starts) > STARTS_TO_GIVE_UP:
             return False
         if state.state == RUNNING and service.healthy(state.started):
             return True

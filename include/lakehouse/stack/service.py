@@ -22,7 +22,7 @@ class Service:
     group: ClassVar[str]
     stage: ClassVar[int]
     stop_signal: ClassVar[str] = "TERM"
-    patience: ClassVar[int] = 60
+    patience: ClassVar[int] = 120
     refuses_root: ClassVar[bool] = False
 
     def ports(self) -> dict[str, int]:

@@ -32,7 +32,7 @@ class SparkConnect(Service):
     name = "spark"
     group = "data"
     stage = 2
-    patience = 120
+    patience = 300
 
     def ports(self) -> dict[str, int]:
         return {"spark_port": self.settings.spark_port, "spark_ui_port": self.settings.spark_ui_port}
