@@ -40,8 +40,9 @@ def run(spark: SparkSession, job: IngestJob | CleanJob | BuildJob | AuditJob | M
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    job = taken_over(parse_args(argv).job)
+    key = parse_args(argv).job
     try:
+        job = taken_over(key)
         with spark_session(job) as spark:
             run(spark, job)
     except Exception as error:  # noqa: BLE001  # the last line is for whoever is on call, the trace above it for who mends it

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from lakehouse import naming
 from lakehouse.batch import TableWrite
@@ -107,10 +108,13 @@ def _text(value: str) -> str:
 
 
 def version(spark: SparkSession, table: str, snapshot_id: int | None) -> DataFrame:
-    """A table at one snapshot; its empty shape where there is none yet."""
+    """A table at one snapshot, empty where there is none yet, with all the columns that the table has today."""
+    today = spark.read.table(table_sql(table))
     if snapshot_id is None:
-        return spark.read.table(table_sql(table)).limit(0)
-    return spark.read.option("versionAsOf", snapshot_id).table(table_sql(table))
+        return today.limit(0)
+    rows = spark.read.option("versionAsOf", snapshot_id).table(table_sql(table))
+    gained = [f for f in today.schema.fields if f.name not in rows.columns]
+    return rows.select("*", *(F.lit(None).cast(f.dataType).alias(f.name) for f in gained))
 
 
 class Branch:

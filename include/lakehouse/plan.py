@@ -137,7 +137,7 @@ def _plan_clean(contract: Silver, interval: Interval, attempt: Attempt) -> Plan 
     known = batches.published_in(contract.reads, interval)
     if not known:
         raise LakehouseError(
-            f"{contract.reads} holds {interval}, but the ledger knows no batch of it; restore the ledger"
+            f"{contract.reads} holds {interval}, but the ledger knows no batch; restore the ledger"
         )
     taken = sorted(b.batch_id for b in known if b.counts.get("rows_in"))
     snapshot = ref_snapshot(source)

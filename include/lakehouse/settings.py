@@ -123,10 +123,6 @@ class Settings(BaseSettings):
         return f"http://127.0.0.1:{self.airflow_port}"
 
     @property
-    def jars(self) -> Path:
-        return self.spark_jars or cache_dir() / "jars"
-
-    @property
     def spark_submit_conf(self) -> Path:
         """Properties file (0600) for spark-submit: catalog, store and their secrets, kept off the command line."""
         return self.home / "spark" / "submit.conf"

@@ -11,11 +11,12 @@ from typing import Any
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 SHORTEST_WAIT = 2.0
-LONGEST_WAIT = 60.0
 
 
 class PollingTrigger(BaseTrigger):
     """Asks again and again, less and less often, until the answer is yes."""
+
+    longest_wait = 60.0
 
     def ready(self) -> bool:
         """Whether the wait is over. Runs in a thread."""
@@ -34,7 +35,7 @@ class PollingTrigger(BaseTrigger):
             except ConnectionError as error:
                 self.log.warning("%s; asking again", error)
             await asyncio.sleep(wait * random.uniform(0.8, 1.2))  # noqa: S311
-            wait = min(wait * 1.5, LONGEST_WAIT)
+            wait = min(wait * 1.5, self.longest_wait)
         yield TriggerEvent({"ready": self.awaited()})
 
 
@@ -79,6 +80,8 @@ class CoverageTrigger(PollingTrigger):
 
 class LeaseTrigger(PollingTrigger):
     """A dataset's lease is free."""
+
+    longest_wait = 5.0  # the holder is at work: it takes seconds, and asking the ledger is cheap
 
     def __init__(self, dataset: str, owner: str) -> None:
         super().__init__()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -32,6 +33,9 @@ def spark(tmp_path_factory) -> Iterator[SparkSession]:
         # What a Connect client leaves behind would make pyspark's functions build plans for a server.
         patch.delenv("SPARK_CONNECT_MODE_ENABLED", raising=False)
         patch.delenv("SPARK_REMOTE", raising=False)
+        # Collected times are given in this process's zone, whatever the session's is.
+        patch.setenv("TZ", "UTC")
+        time.tzset()
         patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
         patch.setenv("JAVA_HOME", str(find_java().home))
         builder = SparkSession.builder.master("local[2]").appName("tests")
@@ -40,6 +44,7 @@ def spark(tmp_path_factory) -> Iterator[SparkSession]:
         yield session
         session.stop()
         _end_jvm()
+    time.tzset()
 
 
 def _end_jvm() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import pytest
 from pyspark.sql import DataFrame
 
 from spark_jobs.versions import OUTCOME, TARGET, Shape, against, order_of, ranked
@@ -27,14 +26,13 @@ def outcomes(spark, *rows: tuple[Any, ...], newest_by: Iterable[str] = ("at",)) 
     return column(ranked(spark.createDataFrame(records, RECORDS), ["id"], list(newest_by)), OUTCOME)
 
 
-def decided(spark, change: tuple[Any, ...], *, holds: tuple[Any, ...] = (), gone: tuple[Any, ...] = ()) -> str:
-    """What becomes of one (status, at, delete) where the table holds (status, at) and a delete at `gone` is known."""
-    status, at, delete = change
-    changes = spark.createDataFrame([(1, status, at, 5, "f", delete)], CHANGES)
-    target = spark.createDataFrame([(1, *holds, 5, "f")] if holds else [], ROWS)
-    tombstones = spark.createDataFrame([(1, *gone, 5, "f")] if gone else [], GONE)
-    (outcome,) = column(against(changes, target, tombstones, SHAPE), OUTCOME)
-    return outcome
+def decided(spark, *cases: tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]) -> list[str]:
+    """What becomes of each (status, at, delete) where the table holds (status, at) and a delete at (at) is known."""
+    changes = [(key, status, at, 5, "f", delete) for key, ((status, at, delete), _, _) in enumerate(cases)]
+    target = [(key, *holds, 5, "f") for key, (_, holds, _) in enumerate(cases) if holds]
+    tombstones = [(key, *gone, 5, "f") for key, (_, _, gone) in enumerate(cases) if gone]
+    frames = (spark.createDataFrame(*given) for given in ((changes, CHANGES), (target, ROWS), (tombstones, GONE)))
+    return [row[OUTCOME] for row in against(*frames, SHAPE).orderBy("id").collect()]
 
 
 def test_the_newest_version_of_a_key_wins_whatever_the_order_of_arrival(spark):
@@ -71,53 +69,34 @@ def test_the_order_of_versions_ends_with_where_a_record_came_from():
     assert order_of(["_source_file"]) == ["_source_file", "_source_offset"]
 
 
-@pytest.mark.parametrize(
-    ("change", "holds", "gone", "outcome"),
-    [
-        (("new", 1, False), (), (), "inserted"),
-        (("paid", 2, False), ("new", 1), (), "updated"),
-        (("new", 1, False), ("new", 1), (), "unchanged"),
-        (("new", 1, False), ("paid", 2), (), "superseded"),
-        (("new", 2, True), ("new", 1), (), "deleted"),
-        (("new", 1, True), ("paid", 2), (), "superseded"),
-        (("new", 1, True), (), (), "unchanged"),
-        (("new", 1, False), (), (2,), "superseded"),
-        (("new", 3, False), (), (2,), "inserted"),
-        (("new", 1, True), (), (2,), "unchanged"),
-        (("paid", 2, False), ("new", 3), (1,), "superseded"),
-        (("paid", 4, False), ("new", 3), (1,), "updated"),
-    ],
-    ids=[
-        "a new key is inserted",
-        "a newer version updates",
-        "an equal version leaves the row alone",
-        "an older version is superseded",
-        "a newer delete deletes",
-        "an older delete is superseded",
-        "a delete of nothing changes nothing",
-        "an older change stays deleted",
-        "a newer change comes back after a delete",
-        "a second delete of nothing changes nothing",
-        "a version between an old delete and the row is superseded",
-        "an old delete does not hinder an update",
-    ],
-)
-def test_what_a_version_does_depends_on_what_is_known(spark, change, holds, gone, outcome):
-    assert decided(spark, change, holds=holds, gone=gone) == outcome
-
-
-def test_a_change_as_old_as_the_delete_stays_deleted(spark):
-    assert decided(spark, ("new", 2, False), gone=(2,)) == "superseded"
+def test_what_a_version_does_depends_on_what_is_known(spark):
+    cases = {
+        "a new key is inserted": (("new", 1, False), (), (), "inserted"),
+        "a newer version updates": (("paid", 2, False), ("new", 1), (), "updated"),
+        "an equal version leaves the row alone": (("new", 1, False), ("new", 1), (), "unchanged"),
+        "an older version is superseded": (("new", 1, False), ("paid", 2), (), "superseded"),
+        "a newer delete deletes": (("new", 2, True), ("new", 1), (), "deleted"),
+        "an older delete is superseded": (("new", 1, True), ("paid", 2), (), "superseded"),
+        "a delete of nothing changes nothing": (("new", 1, True), (), (), "unchanged"),
+        "an older change stays deleted": (("new", 1, False), (), (2,), "superseded"),
+        "a change as old as the delete stays deleted": (("new", 2, False), (), (2,), "superseded"),
+        "a newer change comes back after a delete": (("new", 3, False), (), (2,), "inserted"),
+        "a second delete of nothing changes nothing": (("new", 1, True), (), (2,), "unchanged"),
+        "an older version than the row stays superseded": (("paid", 2, False), ("new", 3), (1,), "superseded"),
+        "an old delete does not hinder an update": (("paid", 4, False), ("new", 3), (1,), "updated"),
+    }
+    found = decided(spark, *(case[:3] for case in cases.values()))
+    assert dict(zip(cases, found, strict=True)) == {sentence: case[3] for sentence, case in cases.items()}
 
 
 def test_a_row_without_a_time_gives_way_to_one_that_has_one(spark):
-    assert decided(spark, ("paid", 1, False), holds=("new", None)) == "updated"
-    assert decided(spark, ("paid", None, False), holds=("new", 1)) == "superseded"
+    timed, timeless = ("paid", 1, False), ("paid", None, False)
+    assert decided(spark, (timed, ("new", None), ()), (timeless, ("new", 1), ())) == ["updated", "superseded"]
 
 
 def test_a_null_in_the_content_is_a_value_like_any_other(spark):
-    assert decided(spark, (None, 1, False), holds=(None, 1)) == "unchanged"
-    assert decided(spark, (None, 2, False), holds=("new", 1)) == "updated"
+    same, newer = (None, 1, False), (None, 2, False)
+    assert decided(spark, (same, (None, 1), ()), (newer, ("new", 1), ())) == ["unchanged", "updated"]
 
 
 def test_each_version_keeps_the_row_it_meets_and_comes_out_once(spark):

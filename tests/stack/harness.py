@@ -80,5 +80,8 @@ class Stack:
         started = {name for name, state in states.items() if state.state != "STOPPED"}
         return all(one.healthy for one in lifecycle.status(self.settings) if one.service in started)
 
+    def healthy_services(self) -> set[str]:
+        return {one.service for one in lifecycle.status(self.settings) if one.healthy}
+
     def pid(self, service: str) -> int:
         return Supervisor(self.settings).states()[service].pid

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,7 @@ class Shop:
 
     folder: Path
     suffix: str
+    handovers: list[steps.Handover] = field(default_factory=list)
 
     @classmethod
     def open(cls, folder: Path, **replaced: str) -> Shop:
@@ -59,8 +60,8 @@ class Shop:
                 for word in ("bronze.orders", "silver.orders", "silver_orders", "gold.daily_sales"):
                     text = text.replace(word, f"{word}_{suffix}")
                 text = text.replace("path: orders/", f"path: orders_{suffix}/")
-                for field, value in replaced.items():
-                    text = text.replace(f"\n{field}: ", f"\n{field}: {value} # ")
+                for line, value in replaced.items():
+                    text = text.replace(f"\n{line}: ", f"\n{line}: {value} # ")
                 (folder / layer / f"{name}_{suffix}{source.suffix}").write_text(text)
         shutil.copy(ROOT / "include/contracts/layers.yaml", folder / "layers.yaml")
         return cls(folder, suffix)
@@ -112,6 +113,7 @@ class Shop:
             if handover is None:
                 return None
             steps.audit(contract, handover, attempt, job)
+            self.handovers.append(handover)
             return steps.make_public(contract, interval(day), handover, attempt, job)
         finally:
             leases.release(dataset, attempt.run)

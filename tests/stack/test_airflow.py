@@ -7,17 +7,18 @@ from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
 
+import psutil
 import pytest
 
 from lakehouse.health import health
-from lakehouse.ledger import leases
+from lakehouse.ledger import batches, leases
 from lakehouse.naming import dag_id
 from lakehouse.sample import Recipe
 from lakehouse.settings import settings
 from lakehouse.stack.airflow_api import AirflowApi
 from tests.stack import answers
 from tests.stack.harness import eventually
-from tests.stack.shop import Shop
+from tests.stack.shop import Shop, interval
 from tests.stack.tables import loaded
 
 pytestmark = pytest.mark.timeout(1800)
@@ -167,3 +168,29 @@ def test_a_day_by_spark_submit_gives_the_same_tables_as_by_connect(running, cont
     assert answers.silver(shop) == expected.silver
     assert answers.quarantine(shop) == sorted(expected.quarantine)
     assert answers.gold(shop) == sorted(expected.gold, key=repr)
+
+
+def job_process(dataset: str) -> psutil.Process | None:
+    """The Spark client that a task of this dataset is running."""
+    for process in psutil.process_iter(["cmdline"]):
+        if any(argument.startswith(f"_jobs/{dataset}/") for argument in process.info["cmdline"] or ()):
+            return process
+    return None
+
+
+def test_a_task_killed_outright_is_retried_and_converges(contracts, api):
+    shop = Shop.open(contracts, start=f"{FIRST}\nend: {FIRST + timedelta(1)}")
+    expected = shop.deliver(DAYS[:1], RECIPE)
+    eventually(lambda: dag_id(shop.bronze) in api.dags(), 120, "Airflow shows the new contract's DAG")
+    api.unpause(dag_id(shop.bronze))
+    eventually(lambda: job_process(shop.bronze) is not None, 180, "the task runs its job")
+    client = job_process(shop.bronze)
+    assert client is not None
+    task = client.parent()
+    assert task is not None
+    task.kill()
+    eventually(lambda: not client.is_running(), 60, "the job has noticed that its task is gone")
+    eventually(lambda: states(api, shop.bronze) == ["success"], 600, "the retry has published the batch")
+    assert answers.bronze_count(shop, FIRST) == expected.bronze[FIRST]
+    assert len(batches.published_in(shop.bronze, interval(FIRST))) == 1
+    assert leases.holder(shop.bronze) is None

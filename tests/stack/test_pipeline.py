@@ -8,13 +8,17 @@ from threading import Thread
 
 import pytest
 
+from lakehouse import steps
 from lakehouse.contracts.load import load
+from lakehouse.jobs import BuildJob, taken_over
 from lakehouse.ledger import batches, leases
 from lakehouse.plan import Attempt
+from lakehouse.query import run_sql
 from lakehouse.sample import Recipe
 from tests.oracle import Result
 from tests.stack import answers
 from tests.stack.shop import Shop, in_session, interval
+from tests.stack.tables import loaded
 
 DAYS = [date(2026, 1, 1), date(2026, 1, 2), date(2026, 1, 3)]
 RECIPE = Recipe.of(0.2, 11, None)
@@ -100,4 +104,52 @@ def test_two_runs_of_one_interval_at_once_make_one_batch(stack, tmp_path, spark)
         run.join()
     assert len(batches.published_in(shop.bronze, interval(DAYS[0]))) == 1
     assert answers.bronze_count(shop, DAYS[0]) == expected.bronze[DAYS[0]]
+    shop.close()
+
+
+def test_a_row_committed_by_somebody_else_between_write_and_publish_is_kept(stack, tmp_path, spark):
+    shop = Shop.open(tmp_path)
+    expected = shop.deliver(DAYS[:2], RECIPE)
+    job, attempt = in_session(spark), Attempt("held", 1)
+    shop.run(shop.bronze, DAYS[0], job)
+    contract = shop.contract(shop.bronze)
+    steps.take_lease(shop.bronze, attempt)
+    held = steps.write(contract, interval(DAYS[1]), attempt, job)
+    assert held is not None
+    steps.audit(contract, held, attempt, job)
+
+    foreign = loaded(shop.bronze).scan(limit=1).to_arrow()
+    loaded(shop.bronze).append(foreign)
+    done = steps.make_public(contract, interval(DAYS[1]), held, attempt, job)
+
+    assert done is not None
+    assert done.head.base != held.head.base
+    assert answers.bronze_count(shop, DAYS[0]) == expected.bronze[DAYS[0]] + 1
+    assert answers.bronze_count(shop, DAYS[1]) == expected.bronze[DAYS[1]]
+    leases.release(shop.bronze, attempt.run)
+    shop.close()
+
+
+def test_gold_builds_again_only_the_days_whose_orders_changed(built, shop):
+    keys = [h.job_key for h in shop.handovers if h.batch.dataset == shop.gold and h.job_key]
+    first, *later = [taken_over(key) for key in keys]
+    assert isinstance(first, BuildJob)
+    assert first.days is None
+    for job in later:
+        assert isinstance(job, BuildJob)
+        assert job.days
+
+
+def test_a_contract_that_gains_a_column_gains_it_in_its_table(stack, tmp_path, spark):
+    shop = Shop.open(tmp_path)
+    shop.deliver(DAYS[:2], RECIPE)
+    for dataset in (shop.bronze, shop.silver):
+        shop.run(dataset, DAYS[0], in_session(spark))
+    file = tmp_path / "silver" / f"orders_{shop.suffix}.yaml"
+    column = "  op: {type: string, from: op, description: What happened.}"
+    file.write_text(file.read_text().replace("\nkey:", f"\n{column}\nkey:"))
+    for dataset in (shop.bronze, shop.silver):
+        shop.run(dataset, DAYS[1], in_session(spark))
+    _, rows = run_sql(f"SELECT op, count(*) FROM {shop.silver} GROUP BY op")
+    assert {None, "c"} <= {op for op, _ in rows}
     shop.close()

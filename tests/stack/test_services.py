@@ -12,7 +12,7 @@ import pytest
 
 from lakehouse.stack import strays
 from lakehouse.stack.supervision import Supervisor
-from tests.stack.harness import eventually
+from tests.stack.harness import LAKEHOUSE, eventually
 
 DATA = ["postgres", "minio", "catalog", "spark"]
 AIRFLOW = ["airflow-api-server", "airflow-scheduler", "airflow-dag-processor", "airflow-triggerer"]
@@ -94,6 +94,15 @@ def test_down_leaves_no_process_and_no_socket(private_stack) -> None:
     private_stack.lakehouse("down")
     assert [process for process in members if process.is_running()] == []
     assert list((private_stack.folder / ".lakehouse" / "run").glob("*.sock")) == []
+
+
+def test_up_that_stays_takes_the_stack_down_when_it_is_told_to_end(private_stack) -> None:
+    command = [LAKEHOUSE, "up", "--only", "postgres", "--stay"]
+    with subprocess.Popen(command, env={**os.environ, **private_stack.environment}) as staying:
+        eventually(lambda: "postgres" in private_stack.healthy_services(), 120, "PostgreSQL is up")
+        staying.terminate()
+        assert staying.wait(60) == 0
+    assert strays.members(private_stack.settings) == []
 
 
 def test_reset_forgets_the_data_and_keeps_the_secrets(private_stack) -> None:

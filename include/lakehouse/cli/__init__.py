@@ -18,6 +18,7 @@ from lakehouse.errors import LakehouseError
 COMMANDS = {
     "run": ("stack", "Start everything, bring the sample shop's data to gold, and show it."),
     "up": ("stack", "Start the stack, or what is missing of it, and wait until it is healthy."),
+    "fetch": ("stack", "Fetch the jars and MinIO, so that a later start needs no network."),
     "down": ("stack", "Stop the stack; its data stays."),
     "status": ("stack", "Show each service: state, health, process, uptime, address."),
     "doctor": ("stack", "Check that this machine can run the stack."),

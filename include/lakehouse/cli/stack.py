@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import sys
+import threading
 from datetime import timedelta
 from typing import Annotated
 
@@ -23,11 +26,30 @@ def run() -> None:
     walk(Console())
 
 
-def up(only: Only = "") -> None:
+def up(
+    only: Only = "",
+    stay: Annotated[bool, typer.Option("--stay", help="Stay until told to end, then stop the stack.")] = False,
+) -> None:
     """Start the stack, or what is missing of it, and wait until it is healthy."""
     from lakehouse.cli.walkthrough import start
 
-    start(Console(), only)
+    if not stay:
+        start(Console(), only)
+        return
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: sys.exit())
+    try:
+        start(Console(), only)
+        threading.Event().wait()
+    finally:
+        down()
+
+
+def fetch() -> None:
+    """Fetch the jars and MinIO, so that a later start needs no network."""
+    from lakehouse.cli.walkthrough import fetch as fetch_all
+
+    fetch_all(Console())
 
 
 def down() -> None:
@@ -104,6 +126,4 @@ def airflow(context: typer.Context) -> None:
     from lakehouse.stack.spark import script
 
     program = str(script("airflow"))
-    env = {**environment(), **airflow_environment(settings())}
-    env["PATH"] = f"{script('airflow').parent}{os.pathsep}{env.get('PATH', '')}"
-    os.execve(program, [program, *context.args], env)  # noqa: S606
+    os.execve(program, [program, *context.args], {**environment(), **airflow_environment(settings())})  # noqa: S606

@@ -17,7 +17,7 @@ from lakehouse.stack import jars, lifecycle, minio, pipeline
 from lakehouse.stack.secret_file import ensure_secrets
 
 Update = Callable[[str], None]
-GOLD = "SELECT * FROM gold.daily_sales ORDER BY 1, 2, 3"
+GOLD = "SELECT * FROM gold.daily_sales ORDER BY 1 DESC, 2, 3"
 ROWS_SHOWN = 20
 
 
@@ -30,15 +30,20 @@ def step(console: Console, name: str) -> Iterator[Update]:
     console.print(f"[green]✓[/] {name:<12} {time.monotonic() - began:6.1f} s", highlight=False)
 
 
-def start(console: Console, only: str = "") -> Settings:
-    """Secrets, jars, MinIO, then the services."""
-    known = ensure_secrets()
+def fetch(console: Console) -> None:
+    """Jars and MinIO, each once per machine."""
     with step(console, "jars") as update:
         for use in ("spark", "catalog"):
             update(f"{use}, fetched once per machine")
             jars.ensure_jars(use)
     with step(console, "minio") as update:
         minio.ensure_minio(update)
+
+
+def start(console: Console, only: str = "") -> Settings:
+    """Secrets, what must be fetched, then the services."""
+    known = ensure_secrets()
+    fetch(console)
     with step(console, "services") as update:
         lifecycle.up(known, only, lambda service, state: update(f"{service} {state}"))
     return known

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import version
@@ -117,8 +118,11 @@ def ensure_database(settings: Settings) -> None:
         return
     done.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     _airflow(settings, "db", "migrate")
-    _create_user(settings)
-    _airflow(settings, "pools", "set", SPARK_POOL, "2", "Spark jobs at a time")
+    # Each is a start of Airflow of its own, which takes seconds: both at once.
+    with ThreadPoolExecutor() as pool:
+        user = pool.submit(_create_user, settings)
+        pool.submit(_airflow, settings, "pools", "set", SPARK_POOL, "2", "Spark jobs at a time").result()
+        user.result()
     done.touch()
 
 

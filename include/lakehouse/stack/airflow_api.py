@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -11,6 +12,8 @@ import httpx
 
 from lakehouse.errors import LakehouseError
 from lakehouse.settings import Settings
+
+ATTEMPTS = 5
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ class AirflowApi:
     def __init__(self, settings: Settings) -> None:
         self._url = settings.airflow_url
         self._login = {"username": settings.airflow_user, "password": settings.airflow_password.get_secret_value()}
-        self._client = httpx.Client(base_url=self._url, timeout=30, trust_env=False)
+        self._client = httpx.Client(base_url=self._url, timeout=60, trust_env=False)
 
     def __enter__(self) -> Self:
         token = self._call("POST", "/auth/token", json=self._login)["access_token"]
@@ -87,15 +90,19 @@ class AirflowApi:
                 return
 
     def _call(self, method: str, path: str, **options: Any) -> Any:
-        try:
-            answer = self._client.request(method, path, headers={"Accept": "application/json"}, **options)
-        except httpx.HTTPError as error:
-            raise LakehouseError(
-                f"Airflow at {self._url} does not answer ({error}): see `lakehouse status`."
-            ) from error
+        answer = self._ask(method, path, **options)
         if answer.is_error:
             raise LakehouseError(f"Airflow at {self._url} refused {method} {path}: {answer.status_code}.")
         return answer.json()
+
+    def _ask(self, method: str, path: str, **options: Any) -> httpx.Response:
+        """One request; one that only reads is repeated while a busy machine lets it time out."""
+        for attempt in range(ATTEMPTS if method == "GET" else 1):
+            try:
+                return self._client.request(method, path, headers={"Accept": "application/json"}, **options)
+            except httpx.TransportError:
+                time.sleep(attempt)
+        raise LakehouseError(f"Airflow at {self._url} does not answer: see `lakehouse status`.")
 
 
 def _last_event(content: Any) -> str:

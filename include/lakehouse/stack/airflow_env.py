@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
+from pathlib import Path
 
-from lakehouse.settings import ROOT, Settings, env_file
+from lakehouse.settings import ROOT, Settings, env_file, environment
 from lakehouse.stack.jars import pyspark_home
 from lakehouse.stack.java import find_java
 from lakehouse.stack.paths import logs
@@ -27,7 +30,15 @@ def airflow_environment(settings: Settings) -> dict[str, str]:
         "SPARK_LOCAL_IP": HOST,
         "SPARK_HOME": str(pyspark_home()),
         "JAVA_HOME": str(find_java().home),
+        "PATH": _path(),
     }
+
+
+def _path() -> str:
+    """This environment's programs first: Airflow looks for spark-submit there."""
+    folder = str(Path(sys.executable).parent)
+    given = [part for part in environment().get("PATH", os.defpath).split(os.pathsep) if part != folder]
+    return os.pathsep.join([folder, *given])
 
 
 def _options(settings: Settings) -> dict[str, str]:

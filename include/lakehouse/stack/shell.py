@@ -19,13 +19,10 @@ def write_env_file(known: Settings) -> Path:
     path = known.home / "env"
     given = {name: value for name, value in environment().items() if name.startswith(PREFIX)}
     given |= {"LAKEHOUSE_HOME": str(known.home), "LAKEHOUSE_ENV_FILE": str(env_file())}
-    python = shlex.quote(sys.executable)
-    folder = shlex.quote(str(Path(sys.executable).parent))
     lines = [
         "# Source this: it puts airflow, spark-submit and lakehouse on the PATH, with this stack's settings.",
         *exports(given),
-        f'export PATH={folder}:"$PATH"',
-        f'eval "$({python} -m lakehouse.stack.shell)"',
+        f'eval "$({shlex.quote(sys.executable)} -m lakehouse.stack.shell)"',
     ]
     write_private(path, "\n".join(lines) + "\n")
     return path

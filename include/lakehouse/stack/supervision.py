@@ -108,7 +108,10 @@ class Supervisor:
         if self.pid is None:
             self._start(conf)
             return
-        added, _, _ = self._rpc.reloadConfig()[0]
+        added, _, removed = self._rpc.reloadConfig()[0]
+        for name in removed:
+            self.stop(name)
+            self._rpc.removeProcessGroup(name)
         for name in added:
             self._rpc.addProcessGroup(name)
 
