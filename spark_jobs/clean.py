@@ -53,11 +53,12 @@ def _judged(spark: SparkSession, job: CleanJob, accepted: DataFrame) -> DataFram
     target = tables.version(spark, contract.dataset, job.bases[contract.dataset])
     gone = naming.tombstone_table(contract.dataset)
     tombstones = tables.version(spark, gone, job.bases[gone])
-    rows = ranked(accepted, contract.key, contract.newest_by)
-    newest = rows.where(F.col(OUTCOME) == "newest")
+    rows = ranked(accepted, contract.key, contract.newest_by).withColumnRenamed(OUTCOME, "_in_batch")
     shape = Shape(contract.key, list(contract.columns), order_of(contract.newest_by))
-    decided = against(newest, target, tombstones, shape)
-    return decided.unionByName(rows.where(F.col(OUTCOME) != "newest"), allowMissingColumns=True)
+    decided = against(rows, target, tombstones, shape)
+    # One pass for all: what a newer version in the same batch has decided already stays decided.
+    outcome = F.when(F.col("_in_batch") == "newest", F.col(OUTCOME)).otherwise(F.col("_in_batch"))
+    return decided.withColumn(OUTCOME, outcome)
 
 
 def _counts(rejected: DataFrame, judged: DataFrame) -> dict[str, int]:

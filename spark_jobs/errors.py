@@ -12,9 +12,11 @@ from lakehouse.settings import settings
 
 def one_sentence(error: BaseException) -> str:
     """What went wrong, in one line, naming the service where one did not answer."""
-    if isinstance(error, grpc.RpcError) or "UNAVAILABLE" in str(error)[:500]:
-        return f"error: Spark at {settings().spark_remote} does not answer"
     text = str(error).strip() or type(error).__name__
+    if re.search(r"INVALID_HANDLE\.(SESSION|OPERATION)", text):
+        return f"error: Spark at {settings().spark_remote} was restarted in the middle of the job"
+    if isinstance(error, grpc.RpcError) or "UNAVAILABLE" in text[:500]:
+        return f"error: Spark at {settings().spark_remote} does not answer"
     for service, address in (("catalog", settings().catalog_uri), ("object store", settings().s3_endpoint)):
         if address.split("://")[-1] in text and re.search(r"refused|timed? ?out|unreachable", text, re.IGNORECASE):
             return f"error: the {service} at {address} does not answer"

@@ -59,13 +59,13 @@ class Shape:
     order: Sequence[str]
 
 
-def against(newest: DataFrame, target: DataFrame, tombstones: DataFrame, shape: Shape) -> DataFrame:
-    """Newest versions with `_outcome`: inserted, updated, deleted, unchanged or superseded by what is known already."""
+def against(rows: DataFrame, target: DataFrame, tombstones: DataFrame, shape: Shape) -> DataFrame:
+    """Rows with `_outcome`: inserted, updated, deleted, unchanged or superseded by what is known already."""
     key = shape.key
     known = prefixed(target, TARGET, (*key, *shape.content, *shape.order))
     gone = prefixed(tombstones, TOMBSTONE, (*key, *shape.order))
-    joined = newest.join(known, [newest[c] == known[TARGET + c] for c in key], "left")
-    joined = joined.join(gone, [newest[c] == gone[TOMBSTONE + c] for c in key], "left")
+    joined = rows.join(known, [rows[c] == known[TARGET + c] for c in key], "left")
+    joined = joined.join(gone, [rows[c] == gone[TOMBSTONE + c] for c in key], "left")
     dropped = [c for c in joined.columns if c.startswith(TOMBSTONE)]
     return joined.withColumn(OUTCOME, _outcome(shape)).drop(*dropped)
 

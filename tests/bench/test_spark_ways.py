@@ -60,8 +60,10 @@ def timed(way: Callable[[], Any], takes: list[float]) -> RunJob:
 def leased(dataset: str) -> Iterator[str]:
     owner = f"bench/{uuid4().hex}"
     assert leases.acquire(dataset, owner, owner)
-    yield owner
-    leases.release(dataset, owner)
+    try:
+        yield owner
+    finally:
+        leases.release(dataset, owner)
 
 
 def test_a_run_of_three_layers_and_what_of_it_is_not_spark_work(report, shop):

@@ -65,8 +65,10 @@ def job(tmp_path, monkeypatch) -> Callable[[str], Path]:
     """Puts a program where a job's would be found; returns the folder that it works in."""
 
     def place(source: str) -> Path:
-        (tmp_path / "spark_jobs").mkdir()
-        (tmp_path / "spark_jobs" / "__main__.py").write_text(source)
+        package = tmp_path / "spark_jobs"
+        package.mkdir()
+        (package / "__init__.py").touch()
+        (package / "__main__.py").write_text(source)
         submit = tmp_path / "bin" / "spark-submit"
         submit.parent.mkdir()
         submit.write_text(f"#!{sys.executable}\n{source}")
@@ -87,14 +89,15 @@ def runner(request, secrets, monkeypatch) -> Any:
     return runner()
 
 
-def test_neither_command_line_nor_log_holds_a_secret(runner, job, secrets, caplog):
+def test_neither_command_line_nor_log_holds_a_secret(runner, job, secrets, caplog, capfd):
     folder = job(TELLS)
     with caplog.at_level(logging.INFO):
         runner.run(KEY)
     command = " ".join(json.loads((folder / "seen.json").read_text())["command"])
-    assert f"--job {KEY}" in command
+    log = caplog.text + "".join(capfd.readouterr())
+    assert all(f"--job {KEY}" in told for told in (command, log))
     assert len(secrets) > 10
-    assert [name for name, value in secrets.items() if value in command or value in caplog.text] == []
+    assert [name for name, value in secrets.items() if value in command or value in log] == []
 
 
 def test_a_connect_job_is_told_address_and_token_by_its_environment(secrets, job):

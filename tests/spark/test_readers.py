@@ -79,7 +79,7 @@ def test_a_second_member_that_is_cut_off_is_refused_as_well():
         plain("a.gz", [gzip.compress(b"one\n") + gzip.compress(b"two\n")[:-4]])
 
 
-@pytest.mark.parametrize("data", [b'{"id": 1}\n', gzip.compress(b"one\n")[:-8] + b"\0" * 8])
+@pytest.mark.parametrize("data", [b'{"id": 1}\n', gzip.compress(b"one\n")[:-8] + b"\0" * 8], ids=["plain", "damaged"])
 def test_what_is_no_gzip_or_a_damaged_one_is_refused_by_name(data):
     with pytest.raises(ValueError, match=r"^a\.gz is no gzip file, or a damaged one: .*deliver the file again$"):
         plain("a.gz", [data])

@@ -88,7 +88,9 @@ def show_gold(console: Console) -> None:
         table.add_row(*(str(value) for value in row))
     console.print(table)
     if len(rows) > ROWS_SHOWN:
-        console.print(f"… and {len(rows) - ROWS_SHOWN} more rows: lakehouse query '{GOLD}'", highlight=False)
+        console.print(
+            f"… and {len(rows) - ROWS_SHOWN} more rows: lakehouse query '{GOLD}'", highlight=False, soft_wrap=True
+        )
 
 
 def show_addresses(console: Console, known: Settings) -> None:

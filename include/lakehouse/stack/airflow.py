@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from lakehouse.errors import LakehouseError
 from lakehouse.naming import SPARK_POOL
 from lakehouse.settings import Settings, environment
 from lakehouse.stack.airflow_env import airflow_environment
+from lakehouse.stack.probe import get
 from lakehouse.stack.service import HOST, MARKER, Service
 from lakehouse.stack.spark import script
 
@@ -105,10 +107,8 @@ class Triggerer(_Beating):
 
 
 def _health(settings: Settings) -> dict[str, Any]:
-    from lakehouse.stack.probe import get
-
-    answer = get(f"{settings.airflow_url}/api/v2/monitor/health")
-    return answer.json() if answer is not None and answer.status_code == 200 else {}
+    found: dict[str, Any] = json.loads(get(f"{settings.airflow_url}/api/v2/monitor/health") or "{}")
+    return found
 
 
 def ensure_database(settings: Settings) -> None:
