@@ -47,7 +47,10 @@ class Handover(BaseModel):
 
     @property
     def files(self) -> tuple[InputFile, ...]:
-        job = jobs.taken_over(self.job_key) if self.job_key else None
+        """The landing files that the batch takes: too many for Airflow's own database, so they are in the job."""
+        if self.job_key is None or naming.layer_of(self.batch.dataset) != "bronze":
+            return ()
+        job = jobs.taken_over(self.job_key)
         return job.files if isinstance(job, IngestJob) else ()
 
     def summary(self) -> str:

@@ -155,12 +155,11 @@ class PublishOperator(Step):
         handover = self.handed_over(context)
         if handover is None:
             self.log.info("nothing to publish: %s holds %s already", self.dataset, interval_of(context))
-            return None
+            return
         attempt = attempt_of(context)
         with self.leased(attempt):
             done = steps.make_public(self.contract(), interval_of(context), handover, attempt, self.run_job)
         self.log.info("published %s", (done or handover).summary())
-        return (done or handover).batch.batch_id
 
 
 class ReleaseOperator(Step):

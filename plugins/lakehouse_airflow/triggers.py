@@ -16,7 +16,7 @@ SHORTEST_WAIT = 2.0
 class PollingTrigger(BaseTrigger):
     """Asks again and again, less and less often, until the answer is yes."""
 
-    longest_wait = 60.0
+    longest_wait = 15.0
 
     def ready(self) -> bool:
         """Whether the wait is over. Runs in a thread."""
