@@ -136,9 +136,7 @@ def _plan_clean(contract: Silver, interval: Interval, attempt: Attempt) -> Plan 
         raise NotReady(f"{contract.reads} does not hold {interval} yet")
     known = batches.published_in(contract.reads, interval)
     if not known:
-        raise LakehouseError(
-            f"{contract.reads} holds {interval}, but the ledger knows no batch; restore the ledger"
-        )
+        raise LakehouseError(f"{contract.reads} holds {interval}, but the ledger knows no batch; restore the ledger")
     taken = sorted(b.batch_id for b in known if b.counts.get("rows_in"))
     snapshot = ref_snapshot(source)
     batch = _batch(contract, interval, attempt, [contract.version, taken], {contract.reads: snapshot})

@@ -6,6 +6,7 @@ import ipaddress
 import stat
 import urllib.parse
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import boto3
@@ -27,9 +28,10 @@ pytestmark = pytest.mark.usefixtures("airflow")
 
 def listening(process: psutil.Process) -> Iterator[str]:
     """Addresses on which a process accepts connections."""
-    for connection in process.net_connections("inet"):
-        if connection.status == psutil.CONN_LISTEN:
-            yield connection.laddr.ip
+    with suppress(psutil.NoSuchProcess):
+        for connection in process.net_connections("inet"):
+            if connection.status == psutil.CONN_LISTEN:
+                yield connection.laddr.ip
 
 
 def secrets_of(env_file: Path) -> dict[str, str]:
@@ -121,7 +123,7 @@ def test_no_secret_is_in_any_log(running) -> None:
 
 def test_no_secret_is_on_any_command_line(running) -> None:
     secrets = secrets_of(running.folder / ".env")
-    shown = [(process.pid, " ".join(process.cmdline())) for process in psutil.process_iter() if process.is_running()]
+    shown = [(process.pid, " ".join(process.info["cmdline"] or ())) for process in psutil.process_iter(["cmdline"])]
     assert [(pid, name) for pid, line in shown for name, value in secrets.items() if value in line] == []
 
 

@@ -67,8 +67,9 @@ def test_killed_airflow_services_come_back(running, airflow) -> None:
 
 def test_a_killed_scheduler_leaves_no_idle_workers(running, airflow) -> None:
     def workers() -> list[psutil.Process]:
-        found = strays.members(running.settings)
-        return [one for one in found if "LocalExecutor" in " ".join(one.cmdline())]
+        ours = {one.pid for one in strays.members(running.settings)}
+        titles = ((one, " ".join(one.info["cmdline"] or ())) for one in psutil.process_iter(["cmdline"]))
+        return [one for one, title in titles if one.pid in ours and "LocalExecutor" in title]
 
     first = {one.pid for one in workers()}
     assert first
