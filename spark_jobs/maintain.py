@@ -18,6 +18,8 @@ def maintain(spark: SparkSession, job: MaintainJob) -> Maintained:
         values["older_than"] = call.older_than
     if call.retain_last is not None:
         values["retain_last"] = call.retain_last
+    if call.sort_order is not None:
+        values |= {"strategy": "sort", "sort_order": call.sort_order}
     named = [f"{name} => :{name}" for name in values]
     if call.options:
         named.append("options => map(" + ", ".join(f":k{n}, :v{n}" for n in range(len(call.options))) + ")")

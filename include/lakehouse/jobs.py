@@ -83,6 +83,7 @@ class Call(Document):
     options: dict[str, str] = {}
     older_than: datetime | None = None
     retain_last: int | None = None
+    sort_order: str | None = None
 
 
 class MaintainJob(Job):

@@ -16,6 +16,7 @@ from lakehouse.health import TableHealth, health
 from lakehouse.jobs import Call, MaintainJob
 from lakehouse.ledger.database import engine
 from lakehouse.ledger.database import maintenance as history
+from lakehouse.naming import quoted
 from lakehouse.plan import Attempt, settle
 
 MEGABYTE = 1 << 20
@@ -51,6 +52,7 @@ def _rewrite(contract: Contract, state: TableHealth) -> Call:
             "delete-file-threshold": "1",
             "remove-dangling-deletes": "true",
         },
+        sort_order=", ".join(quoted(column) for column in policy.sort_by) or None,
     )
 
 
