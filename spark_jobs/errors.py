@@ -13,7 +13,7 @@ from lakehouse.settings import settings
 def one_sentence(error: BaseException) -> str:
     """What went wrong, in one line, naming the service where one did not answer."""
     text = str(error).strip() or type(error).__name__
-    if re.search(r"INVALID_HANDLE\.(SESSION|OPERATION)", text):
+    if re.search(r"INVALID_HANDLE\.(SESSION|OPERATION)|NO_ACTIVE_SESSION", text):
         return f"error: Spark at {settings().spark_remote} was restarted in the middle of the job"
     if isinstance(error, grpc.RpcError) or "UNAVAILABLE" in text[:500]:
         return f"error: Spark at {settings().spark_remote} does not answer"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from pyspark.errors import PySparkException
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -78,7 +79,7 @@ def _descriptions(contract: Silver | Gold) -> dict[str, str]:
 
 def ensure(spark: SparkSession, table: str, wanted: Definition) -> None:
     """Create the table where it does not exist; add the columns that its contract has gained."""
-    spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {quoted(naming.CATALOG, naming.layer_of(table))}")
+    _ensure_namespace(spark, quoted(naming.CATALOG, naming.layer_of(table)))
     columns = ", ".join(_column_sql(wanted, name) for name in wanted.columns)
     partitions = ", ".join(_partition_sql(field) for field in wanted.partition_by)
     properties = ", ".join(f"{_text(k)} = {_text(v)}" for k, v in {**_PROPERTIES, **wanted.properties}.items())
@@ -90,6 +91,14 @@ def ensure(spark: SparkSession, table: str, wanted: Definition) -> None:
     known = set(spark.read.table(table_sql(table)).columns)
     if gained := [_column_sql(wanted, name) for name in wanted.columns if name not in known]:
         spark.sql(f"ALTER TABLE {table_sql(table)} ADD COLUMNS ({', '.join(gained)})")
+
+
+def _ensure_namespace(spark: SparkSession, namespace: str) -> None:
+    """A catalog may refuse the second of two jobs that create a namespace at once: then it is there."""
+    try:
+        spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace}")
+    except PySparkException:
+        spark.sql(f"DESCRIBE NAMESPACE {namespace}")
 
 
 def _column_sql(wanted: Definition, name: str) -> str:

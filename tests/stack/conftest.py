@@ -70,9 +70,9 @@ def private_stack(tmp_path) -> Iterator[Stack]:
     found.lakehouse("down", check=False)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def spark(stack) -> Iterator[SparkSession]:
-    """One warm session on the Connect server, for jobs that a test runs in its own process."""
+    """A warm session on the Connect server, for jobs that a module's tests run in their own process."""
     from spark_jobs.session import CONF, connect
 
     session = connect(str(uuid4()))

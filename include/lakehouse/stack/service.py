@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,7 +14,7 @@ MARKER = "LAKEHOUSE_SUPERVISED"
 
 
 @dataclass(frozen=True)
-class Service:
+class Service(ABC):
     """One process under supervisor. Services of one stage start together, once all earlier stages are healthy."""
 
     settings: Settings
@@ -29,9 +30,9 @@ class Service:
         """Ports it listens on, by the setting that chooses each."""
         return {}
 
+    @abstractmethod
     def command(self) -> list[str]:
         """The program and its arguments; never a secret."""
-        raise NotImplementedError
 
     def environment(self) -> dict[str, str]:
         """Variables for this process alone, secrets among them."""
@@ -46,9 +47,9 @@ class Service:
     def settle(self) -> None:
         """Make what needs the running service, as databases or buckets; harmless to repeat."""
 
+    @abstractmethod
     def healthy(self, since: float) -> bool:
         """Whether it answers properly, given when its process started (seconds since the epoch); never raises."""
-        raise NotImplementedError
 
     def address(self) -> str:
         """Where people find it."""
