@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from sqlalchemy import func, insert
@@ -26,14 +26,17 @@ class RowsChanged(LakehouseError):
     """Maintenance must never change a row."""
 
 
-def plan(contract: Contract, state: TableHealth, now: datetime) -> list[Call]:
-    """The procedures to call, each with its reason; none where the table is healthy."""
+def plan(contract: Contract, state: TableHealth, now: datetime, *, companion: bool = False) -> list[Call]:
+    """The procedures to call, each with its reason; none where the table is healthy.
+
+    A companion of the dataset's own table has other columns: it is rewritten, but not sorted.
+    """
     policy, calls = contract.maintenance, []
     small = (
         state.files >= policy.min_input_files and state.average_file_bytes < policy.target_file_mb * MEGABYTE * 3 // 4
     )
     if small or state.delete_files:
-        calls.append(_rewrite(contract, state))
+        calls.append(_rewrite(contract, state, () if companion else policy.sort_by))
     oldest = state.oldest_snapshot_ms
     limit = now - contract.retention.snapshots
     if oldest is not None and state.snapshots > contract.retention.keep_last and oldest < limit.timestamp() * 1000:
@@ -41,7 +44,7 @@ def plan(contract: Contract, state: TableHealth, now: datetime) -> list[Call]:
     return calls
 
 
-def _rewrite(contract: Contract, state: TableHealth) -> Call:
+def _rewrite(contract: Contract, state: TableHealth, sort_by: Sequence[str]) -> Call:
     policy = contract.maintenance
     return Call(
         procedure="rewrite_data_files",
@@ -52,7 +55,7 @@ def _rewrite(contract: Contract, state: TableHealth) -> Call:
             "delete-file-threshold": "1",
             "remove-dangling-deletes": "true",
         },
-        sort_order=", ".join(quoted(column) for column in policy.sort_by) or None,
+        sort_order=", ".join(quoted(column) for column in sort_by) or None,
     )
 
 
@@ -78,7 +81,9 @@ def _maintain_table(
     contract: AnyContract, name: str, attempt: Attempt, run: Callable[[MaintainJob], None]
 ) -> Iterator[str]:
     found = table(name)
-    for call in plan(contract, health(found), datetime.now(UTC)) if found else ():
+    if found is None:
+        return
+    for call in plan(contract, health(found), datetime.now(UTC), companion=name != contract.dataset):
         before, started = _health(name), time.monotonic()
         verb = f"{call.procedure}-{naming.dag_id(name)}"
         job = MaintainJob(

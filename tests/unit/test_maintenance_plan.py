@@ -57,3 +57,5 @@ def test_files_are_sorted_by_what_the_contract_says():
     assert call.sort_order == "`customer_id`, `order_id`"
     (unsorted,) = plan(orders, HEALTHY.model_copy(update={"delete_files": 1}), NOW)
     assert unsorted.sort_order is None
+    (companion,) = plan(sorted_orders, HEALTHY.model_copy(update={"delete_files": 1}), NOW, companion=True)
+    assert companion.sort_order is None
