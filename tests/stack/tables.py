@@ -62,3 +62,11 @@ def loaded(name: str) -> Table:
     found = table(name)
     assert found is not None
     return found
+
+
+def drop_namespace(name: str) -> None:
+    """Take a test's own namespace away with all its tables, if it is there."""
+    if catalog().namespace_exists(name):
+        for made in catalog().list_tables(name):
+            catalog().purge_table(made)
+        catalog().drop_namespace(name)

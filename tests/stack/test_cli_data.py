@@ -18,6 +18,7 @@ from lakehouse.ledger import batches
 from lakehouse.ledger.batches import Batch
 from lakehouse.ledger.database import batches as ledger_table
 from lakehouse.ledger.database import engine
+from tests.stack.tables import drop_namespace
 
 NAMESPACE = "cli_test"
 TABLE = f"{NAMESPACE}.prices"
@@ -32,22 +33,15 @@ def answer(*arguments: str) -> str:
     return CliRunner().invoke(app, arguments, catch_exceptions=False).stdout
 
 
-def drop() -> None:
-    if catalog().namespace_exists(NAMESPACE):
-        for name in catalog().list_tables(NAMESPACE):
-            catalog().purge_table(name)
-        catalog().drop_namespace(NAMESPACE)
-
-
 @pytest.fixture(scope="module")
 def prices(stack) -> Iterator[str]:
     """One row: a text with everything that could break a format, and a missing number."""
-    drop()
+    drop_namespace(NAMESPACE)
     catalog().create_namespace(NAMESPACE)
     rows = pa.table({"name": ['[red]"a",\tb'], "price": pa.array([None], pa.float64())})
     catalog().create_table(TABLE, rows.schema).append(rows)
     yield TABLE
-    drop()
+    drop_namespace(NAMESPACE)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from spark_jobs.tables import Definition, ensure
 from tests.oracle import Result
 from tests.stack import answers
 from tests.stack.shop import Shop, in_session, interval
-from tests.stack.tables import loaded
+from tests.stack.tables import drop_namespace, loaded
 
 DAYS = [date(2026, 1, 1), date(2026, 1, 2), date(2026, 1, 3)]
 RECIPE = Recipe.of(0.2, 11, None)
@@ -169,6 +169,4 @@ def test_a_namespace_that_several_jobs_create_at_once_is_created(stack, spark):
             for one in made:
                 one.result()
         assert len(catalog().list_tables(namespace)) == 4
-        for table in catalog().list_tables(namespace):
-            catalog().drop_table(table)
-        catalog().drop_namespace(namespace)
+        drop_namespace(namespace)

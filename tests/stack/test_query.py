@@ -14,6 +14,7 @@ from lakehouse.catalog import MAIN, catalog, ref_snapshot, table
 from lakehouse.publish import TableWrite, publish
 from lakehouse.query import QueryError, run_sql
 from lakehouse.settings import ROOT
+from tests.stack.tables import drop_namespace
 
 NAMESPACE = "query_test"
 ORDERS, EMPTY = f"{NAMESPACE}.orders", f"{NAMESPACE}.empty"
@@ -29,17 +30,10 @@ def rows(*ids: int) -> pa.Table:
     )
 
 
-def drop() -> None:
-    if catalog().namespace_exists(NAMESPACE):
-        for name in catalog().list_tables(NAMESPACE):
-            catalog().purge_table(name)
-        catalog().drop_namespace(NAMESPACE)
-
-
 @pytest.fixture(scope="module")
 def orders(stack) -> Iterator[Table]:
     """Orders 1 and 2 on main, tagged `first`; then 3 published; then 4 on an audit branch."""
-    drop()
+    drop_namespace(NAMESPACE)
     catalog().create_namespace(NAMESPACE)
     catalog().create_table(EMPTY, SCHEMA)
     made = catalog().create_table(ORDERS, SCHEMA)
@@ -51,7 +45,7 @@ def orders(stack) -> Iterator[Table]:
     made.refresh().manage_snapshots().create_branch(ref_snapshot(made), "audit_fourth").commit()
     made.append(rows(4), branch="audit_fourth")
     yield made.refresh()
-    drop()
+    drop_namespace(NAMESPACE)
 
 
 def ids(at: str | None = None, source: str = ORDERS) -> list[int]:
