@@ -79,7 +79,7 @@ def _descriptions(contract: Silver | Gold) -> dict[str, str]:
 
 def ensure(spark: SparkSession, table: str, wanted: Definition) -> None:
     """Create the table where it does not exist; add the columns that its contract has gained."""
-    _ensure_namespace(spark, quoted(naming.CATALOG, naming.layer_of(table)))
+    ensure_namespace(spark, quoted(naming.CATALOG, naming.layer_of(table)))
     columns = ", ".join(_column_sql(wanted, name) for name in wanted.columns)
     partitions = ", ".join(_partition_sql(field) for field in wanted.partition_by)
     properties = ", ".join(f"{_text(k)} = {_text(v)}" for k, v in {**_PROPERTIES, **wanted.properties}.items())
@@ -93,7 +93,7 @@ def ensure(spark: SparkSession, table: str, wanted: Definition) -> None:
         spark.sql(f"ALTER TABLE {table_sql(table)} ADD COLUMNS ({', '.join(gained)})")
 
 
-def _ensure_namespace(spark: SparkSession, namespace: str) -> None:
+def ensure_namespace(spark: SparkSession, namespace: str) -> None:
     """A catalog may refuse the second of two jobs that create a namespace at once: then it is there."""
     try:
         spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace}")

@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
-from threading import Thread
+from threading import Barrier, Thread
 from uuid import uuid4
 
 import pytest
 
 from lakehouse import steps
-from lakehouse.catalog import catalog
 from lakehouse.contracts.load import load
 from lakehouse.jobs import BuildJob, taken_over
 from lakehouse.ledger import batches, leases
 from lakehouse.plan import Attempt
 from lakehouse.query import run_sql
 from lakehouse.sample import Recipe
-from spark_jobs.tables import Definition, ensure
+from spark_jobs.tables import ensure_namespace
 from tests.oracle import Result
 from tests.stack import answers
 from tests.stack.shop import Shop, in_session, interval
@@ -160,13 +159,15 @@ def test_a_contract_that_gains_a_column_gains_it_in_its_table(stack, tmp_path, s
 
 
 def test_a_namespace_that_several_jobs_create_at_once_is_created(stack, spark):
-    for _ in range(3):
-        namespace = f"at_once_{uuid4().hex[:8]}"
-        with ThreadPoolExecutor(4) as pool:
-            made = [
-                pool.submit(ensure, spark, f"{namespace}.t{n}", Definition({"id": "int"}, (), "")) for n in range(4)
-            ]
-            for one in made:
-                one.result()
-        assert len(catalog().list_tables(namespace)) == 4
+    jobs = 8
+    for _ in range(10):
+        namespace, start = f"at_once_{uuid4().hex[:8]}", Barrier(jobs)
+
+        def create(namespace: str = namespace, start: Barrier = start) -> None:
+            start.wait()
+            ensure_namespace(spark, f"lake.{namespace}")
+
+        with ThreadPoolExecutor(jobs) as pool:
+            for made in [pool.submit(create) for _ in range(jobs)]:
+                made.result()
         drop_namespace(namespace)
