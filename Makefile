@@ -29,10 +29,10 @@ stop: env ## Stop everything; data stays
 	@$(BIN)/lakehouse down
 
 test: lint types ## Lint, types and all tests but the long matrix
-	@$(PYTEST) -m "not full" --ignore=tests/bench tests
+	@$(PYTEST) -m "not full" tests/unit tests/dags tests/spark tests/stack
 
 test-full: lint types ## All tests
-	@$(PYTEST) --ignore=tests/bench tests
+	@$(PYTEST) tests/unit tests/dags tests/spark tests/stack
 
 bench: env ## Measure
 	@$(PYTEST) --durations=0 tests/bench
