@@ -119,7 +119,11 @@ def _shared(batch: Batch, attempt: Attempt, verb: str) -> dict[str, Any]:
 
 def _plan_ingest(contract: Bronze, interval: Interval, attempt: Attempt) -> Plan | None:
     prefix = contract.landing_prefix(interval.start)
-    found = [f for f in landing_files(prefix) if not f.uri.endswith(contract.source.ready.marker)]
+    found = [
+        f
+        for f in landing_files(prefix)
+        if not contract.source.ready.signal or not f.uri.endswith(contract.source.ready.signal)
+    ]
     files = tuple(batches.untaken(contract.dataset, found))
     if not files and _covered(contract, interval):
         return None

@@ -43,5 +43,5 @@ class WaitOperator(BaseOperator):
 
         found, interval = contract(self.dataset), interval_of(context)
         if isinstance(found, Bronze):
-            return LandingTrigger(found.landing_prefix(interval.start), found.source.ready.marker)
+            return LandingTrigger(found.landing_prefix(interval.start), found.source.ready.signal)
         return CoverageTrigger(list(found.inputs), str(interval))

@@ -32,5 +32,5 @@ def land(
     for file in files:
         client().upload_file(str(file), settings().landing_bucket, prefix + file.name)
     if not more:
-        client().put_object(Bucket=settings().landing_bucket, Key=prefix + found.source.ready.marker, Body=b"")
+        client().put_object(Bucket=settings().landing_bucket, Key=prefix + found.source.ready.signal, Body=b"")
     Console().print(f"{len(files)} file(s) in landing/{prefix}" + ("" if more else ", marked complete"))

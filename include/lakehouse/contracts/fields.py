@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -25,6 +25,7 @@ _TYPE = re.compile(r"(string|boolean|int|bigint|double|date|timestamp|binary|dec
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _DATASET = re.compile(r"(bronze|silver|gold)\.[a-z][a-z0-9_]*")
 _DURATION = re.compile(r"(\d+)([smhd])")
+_SHARE = re.compile(r"(\d+(?:\.\d+)?)%")
 
 
 class Strict(BaseModel):
@@ -47,6 +48,21 @@ def write_duration(value: timedelta) -> str:
         if seconds and seconds % size == 0:
             return f"{seconds // size}{unit}"
     return f"{seconds}s"
+
+
+def _share(value: Any) -> Any:
+    match = _SHARE.fullmatch(value) if isinstance(value, str) else None
+    if not match or float(match[1]) > 100:
+        raise ValueError(f"'{value}' is no share; write a percentage, such as 20%")
+    return float(match[1]) / 100
+
+
+def _pattern(value: str) -> str:
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise ValueError(f"'{value}' is no regular expression: {error}") from None
+    return value
 
 
 def _name(value: str) -> str:
@@ -110,6 +126,16 @@ Texts = Annotated[tuple[str, ...], BeforeValidator(as_list, json_schema_input_ty
 DatasetNames = Annotated[
     tuple[DatasetName, ...], BeforeValidator(as_list, json_schema_input_type=DatasetName | list[DatasetName])
 ]
+Bound = Annotated[
+    int | float | str, BeforeValidator(lambda bound: bound.isoformat() if isinstance(bound, date) else bound)
+]
+Pattern = Annotated[str, AfterValidator(_pattern), _editor("regular expression")]
+Share = Annotated[
+    float,
+    BeforeValidator(_share),
+    PlainSerializer(lambda share: f"{share * 100:g}%", return_type=str),
+    _editor("share", _SHARE),
+]
 Cleaner = Literal["trim", "lower", "upper", "digits", "currency"]
 Cleaners = Annotated[tuple[Cleaner, ...], BeforeValidator(as_list, json_schema_input_type=Cleaner | list[Cleaner])]
 
@@ -125,20 +151,57 @@ class Column(Strict):
     from_: Texts = Field((), alias="from", description="Path in the record, a.b.c; of several, the first with a value.")
     clean: Cleaners = Field((), description="Normalisers applied to the text before the cast.")
     formats: Texts = Field((), description="Accepted forms of a date or time; Spark's patterns, epoch_s or epoch_ms.")
+    expr: str = Field("", description="SQL expression over the columns above it, instead of a path.")
     accepted: tuple[str, ...] = Field((), description="The only values allowed.")
+    between: tuple[Bound, ...] = Field((), description="Lowest and highest value allowed.")
+    matches: Pattern = Field("", description="Regular expression that the whole text must match.")
     check: str = Field("", description="SQL condition that must not be false.")
 
     @model_validator(mode="after")
-    def _formats_need_a_time(self) -> Column:
+    def _parts_go_together(self) -> Column:
         if self.formats and self.type not in ("date", "timestamp"):
             raise ValueError(f"formats are for dates and times, not for {self.type}; remove formats")
+        if self.expr and (self.from_ or self.clean or self.formats):
+            raise ValueError("expr stands alone; remove from, clean and formats, or expr")
+        if self.between and len(self.between) != 2:
+            raise ValueError("between has two values, the lowest and the highest allowed")
+        if self.between and self.type in ("string", "boolean", "binary"):
+            raise ValueError(f"between is for numbers, dates and times, not for {self.type}; remove between")
         return self
 
 
 class Ready(Strict):
-    """When a landing folder is complete."""
+    """When a landing folder is complete. At most one way is given; without any it is the marker `_SUCCESS`."""
 
-    marker: str = Field("_SUCCESS", description="The file that is written last.")
+    marker: str | None = Field(None, description="The file that is written last.")
+    manifest: str | None = Field(
+        None, description="The file that lists the others: one name a line, or JSON with files; all must be there."
+    )
+    quiet: Duration | None = Field(None, description="No file has come or changed for this long.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _marker_unless_said(cls, given: Any) -> Any:
+        return given or {"marker": "_SUCCESS"}
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Ready:
+        if len([way for way in (self.marker, self.manifest, self.quiet) if way]) != 1:
+            raise ValueError("give one of marker, manifest and quiet")
+        return self
+
+    @property
+    def signal(self) -> str:
+        """The file that is no data but says that the data is there; empty where there is none."""
+        return self.marker or self.manifest or ""
+
+
+class Csv(Strict):
+    """How a CSV file is written."""
+
+    separator: str = Field(",", min_length=1, max_length=1, description="Between fields.")
+    quote: str = Field('"', min_length=1, max_length=1, description="Around fields; doubled inside them.")
+    header: tuple[str, ...] = Field((), description="Names of the fields; left out: the first line has them.")
 
 
 class Source(Strict):
@@ -146,8 +209,16 @@ class Source(Strict):
 
     kind: Literal["files"] = Field(description="files: objects in the landing bucket.")
     path: str = Field(description="Landing prefix; {interval:%Y-%m-%d} stands for the interval's start.")
-    format: Literal["json_lines", "text"] = Field("json_lines", description="How a file is cut into records.")
-    ready: Ready = Field(Ready(), description="When the folder is complete.")
+    format: Literal["json_lines", "csv", "parquet", "avro", "text"] = Field(
+        "json_lines", description="How a file is cut into records; .gz and .zst are unpacked."
+    )
+    csv: Csv = Field(Csv(), description="Where the format is csv.")
+    ready: Ready = Field(Ready(marker="_SUCCESS"), description="When the folder is complete.")
+    recognise: Literal["dataset", "interval"] = Field(
+        "dataset",
+        description="Bytes that came before under another name are not taken again: within the dataset, "
+        "or only within the interval (full snapshots may repeat).",
+    )
 
     @model_validator(mode="after")
     def _path_names_the_interval(self) -> Source:

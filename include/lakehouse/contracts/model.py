@@ -22,6 +22,7 @@ from lakehouse.contracts.fields import (
     Maintenance,
     Name,
     Retention,
+    Share,
     Sla,
     Source,
     Strict,
@@ -39,6 +40,7 @@ BRONZE_COLUMNS = {
     "_source_file": "string",
     "_source_offset": "bigint",
     "_batch_id": "string",
+    "_malformed": "string",
 }
 # What every silver row remembers of the record it came from.
 LINEAGE_COLUMNS = ("_source_file", "_source_offset", "_batch_id")
@@ -87,6 +89,7 @@ class Contract(Strict):
     _COSMETIC: ClassVar[tuple[str, ...]] = (
         *("description", "owner", "schedule", "start", "end"),
         *("gates", "sla", "retention", "maintenance", "update_mode"),
+        *("most_rejected", "most_deleted", "change_feed"),
     )
 
     @model_validator(mode="after")
@@ -172,11 +175,31 @@ class Shaped(Contract):
 
 
 class Silver(Shaped):
-    """Typed rows, newest version of each key."""
+    """Typed rows: the newest version of each key, or events as they happened."""
 
     reads: DatasetName = Field(description="The bronze dataset that it is made from.")
-    key: tuple[str, ...] = Field(min_length=1, description="Columns that identify a row.")
-    newest_by: tuple[str, ...] = Field(min_length=1, description="Order of a key's versions; first, the change's time.")
+    delivers: Literal["changes", "snapshot", "events"] = Field(
+        "changes",
+        description="What an interval brings: changes of keyed rows, the whole table (a key that is gone is deleted), "
+        "or events without a key, which replace what their interval brought before.",
+    )
+    key: tuple[str, ...] = Field((), description="Columns that identify a row; events have none.")
+    newest_by: tuple[str, ...] = Field((), description="Order of a key's versions; first, the change's time.")
+    duplicate_by: tuple[str, ...] = Field(
+        (), description="Events: columns by which one is known that came twice in its interval."
+    )
+    rules: dict[Name, str] = Field(
+        {}, description="Rules across columns: name, and SQL condition that must not be false."
+    )
+    most_rejected: Share = Field(
+        "20%", validate_default=True, description="A batch of which more is rejected fails; main stays as it was."
+    )
+    most_deleted: Share = Field(
+        "50%", validate_default=True, description="A snapshot that lacks more of the table's rows fails."
+    )
+    change_feed: bool = Field(
+        False, description="Keep every change, before and after, in silver.<name>_changes for incremental readers."
+    )
     delete_when: str = Field("", description="SQL condition on the record's top-level fields that makes it a delete.")
     late_data: Duration | None = Field(None, description="Changes older than this at the interval's end are rejected.")
     update_mode: Literal["merge_on_read", "copy_on_write"] = Field(
@@ -191,15 +214,28 @@ class Silver(Shaped):
         yield from super()._faults()
         if layer_of(self.reads) != "bronze":
             yield "reads", f"silver is made from bronze, not from '{self.reads}'"
+        yield from self._faults_of_delivery()
         yield from _unknown("key", self.key, self.columns)
         yield from self._optional_keys()
         yield from _unknown("newest_by", self.newest_by, (*self.columns, "_source_offset", "_source_file"))
-        first = self.columns.get(self.newest_by[0])
+        yield from _unknown("duplicate_by", self.duplicate_by, self.columns)
+        first = self.columns.get(next(iter(self.newest_by), ""))
         if self.late_data and (first is None or first.type != "timestamp"):
             yield "late_data", "needs a timestamp as the first column of newest_by"
         for name, column in self.columns.items():
-            if not column.from_:
+            if not column.from_ and not column.expr:
                 yield f"columns.{name}.from", f"is missing; write the path in the record, such as after.{name}"
+
+    def _faults_of_delivery(self) -> Iterator[tuple[str, str]]:
+        """Fields that this kind of delivery needs, and those it has no use for."""
+        needed, useless = _DELIVERIES[self.delivers]
+        for name in needed:
+            if not getattr(self, name):
+                hint = "; or write delivers: events" if name == "key" else ""
+                yield name, f"is missing; name the columns{hint}"
+        for name in useless:
+            if getattr(self, name):
+                yield name, f"means nothing where delivers is {self.delivers}; remove it"
 
     def _optional_keys(self) -> Iterator[tuple[str, str]]:
         """A MERGE never matches a key that is null: it would insert that row again with every batch."""
@@ -234,6 +270,13 @@ class Gold(Shaped):
             if dataset not in self.reads or not column:
                 yield f"rebuild.{own}", f"'{source}' is not <input>.<column> of one of reads"
 
+
+# By what a silver dataset's intervals deliver: the fields it needs, and those that would mean nothing.
+_DELIVERIES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "changes": (("key", "newest_by"), ("duplicate_by",)),
+    "snapshot": (("key",), ("newest_by", "duplicate_by", "delete_when", "late_data")),
+    "events": ((), ("key", "delete_when", "change_feed")),
+}
 
 AnyContract = Bronze | Silver | Gold
 MODELS: dict[str, type[Bronze | Silver | Gold]] = {"bronze": Bronze, "silver": Silver, "gold": Gold}

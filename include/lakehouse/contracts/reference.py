@@ -66,7 +66,9 @@ def _type(field: dict[str, Any]) -> str:
         return f"[{name}](#{name.lower()})"
     if "anyOf" in field:
         one, *more = [_type(kind) for kind in field["anyOf"] if kind.get("type") != "null"]
-        return f"{one}, or a list" if more else one
+        if more and any("items" in kind for kind in field["anyOf"]):
+            return f"{one}, or a list"
+        return " or ".join(dict.fromkeys([one, *more]))
     if "enum" in field:
         return ", ".join(f"`{value}`" for value in field["enum"])
     if field["type"] == "array":
@@ -74,5 +76,5 @@ def _type(field: dict[str, Any]) -> str:
     if field["type"] == "object":
         inner = [*field.get("patternProperties", {}).values(), field.get("additionalProperties")]
         return f"name: {_type(inner[0])}"
-    words = {"string": "text", "boolean": "true or false", "integer": "whole number"}
+    words = {"string": "text", "boolean": "true or false", "integer": "whole number", "number": "number"}
     return str(field.get("format") or field.get("title") or field.get("const") or words[field["type"]])
