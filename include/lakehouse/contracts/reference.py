@@ -66,9 +66,8 @@ def _type(field: dict[str, Any]) -> str:
         return f"[{name}](#{name.lower()})"
     if "anyOf" in field:
         one, *more = [_type(kind) for kind in field["anyOf"] if kind.get("type") != "null"]
-        if more and any("items" in kind for kind in field["anyOf"]):
-            return f"{one}, or a list"
-        return " or ".join(dict.fromkeys([one, *more]))
+        listed = more and any("items" in kind for kind in field["anyOf"])
+        return f"{one}, or a list" if listed else " or ".join(dict.fromkeys([one, *more]))
     if "enum" in field:
         return ", ".join(f"`{value}`" for value in field["enum"])
     if field["type"] == "array":
