@@ -8,13 +8,27 @@ from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 
-from lakehouse.jobs import AuditJob, BuildJob, CleanJob, IngestJob, MaintainJob, answer, taken_over
+from lakehouse.jobs import (
+    Audited,
+    AuditJob,
+    BuildJob,
+    CleanJob,
+    IngestJob,
+    Maintained,
+    MaintainJob,
+    ReplayJob,
+    Written,
+    answer,
+    taken_over,
+)
 from spark_jobs.audit import audit
 from spark_jobs.build import build
 from spark_jobs.clean import clean
 from spark_jobs.errors import one_sentence, trace
 from spark_jobs.ingest import ingest
+from spark_jobs.keeping import keeping
 from spark_jobs.maintain import maintain
+from spark_jobs.replay import replay
 from spark_jobs.session import spark_session
 
 
@@ -26,17 +40,26 @@ def parse_args(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def run(spark: SparkSession, job: IngestJob | CleanJob | BuildJob | AuditJob | MaintainJob) -> None:
     """Do the job and answer."""
+    with keeping():
+        answer(job.key, _done(spark, job))
+
+
+def _done(
+    spark: SparkSession, job: IngestJob | CleanJob | BuildJob | AuditJob | MaintainJob
+) -> Written | Audited | Maintained:
     match job:
         case IngestJob():
-            answer(job.key, ingest(spark, job))
+            return ingest(spark, job)
+        case ReplayJob():
+            return replay(spark, job)
         case CleanJob():
-            answer(job.key, clean(spark, job))
+            return clean(spark, job)
         case BuildJob():
-            answer(job.key, build(spark, job))
+            return build(spark, job)
         case AuditJob():
-            answer(job.key, audit(spark, job))
+            return audit(spark, job)
         case MaintainJob():
-            answer(job.key, maintain(spark, job))
+            return maintain(spark, job)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

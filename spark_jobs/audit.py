@@ -22,7 +22,7 @@ def audit(spark: SparkSession, job: AuditJob) -> Audited:
         gates=(
             *_balance(job),
             *_batch_is_whole(head, job),
-            *_rules_hold(head, job.contract),
+            *_rules_hold(_own_rows(head, job), job.contract),
             *(_gate(spark, head, gate) for gate in _gates(job.contract)),
         )
     )
@@ -31,8 +31,10 @@ def audit(spark: SparkSession, job: AuditJob) -> Audited:
 def _gates(contract: AnyContract) -> list[Gate]:
     """The contract's gates; a key is unique whether or not one of them says so."""
     gates = list(contract.gates)
-    if isinstance(contract, Silver) and not any(gate.unique == contract.key for gate in gates):
-        gates.append(Gate(unique=contract.key))
+    if isinstance(contract, Silver):
+        unique = contract.key or (("_interval_start", *contract.duplicate_by) if contract.duplicate_by else ())
+        if unique and not any(gate.unique == unique for gate in gates):
+            gates.append(Gate(unique=unique))
     return gates
 
 
@@ -52,6 +54,11 @@ def _batch_is_whole(head: DataFrame, job: AuditJob) -> list[GateResult]:
     rows, places = mine.agg(F.count("*"), F.count_distinct("_source_file", "_source_offset")).first() or (0, 0)
     found = f"{rows} rows from {places} places, {job.counts['rows_in']} written"
     return [GateResult(gate="batch_is_whole", passed=rows == places == job.counts["rows_in"], found=found)]
+
+
+def _own_rows(head: DataFrame, job: AuditJob) -> DataFrame:
+    """The rows that the batch wrote, where rows say so; those that were there before were audited before."""
+    return head.where(F.col("_batch_id") == job.batch_id) if "_batch_id" in head.columns else head
 
 
 def _rules_hold(head: DataFrame, contract: AnyContract) -> list[GateResult]:

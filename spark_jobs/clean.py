@@ -2,128 +2,166 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from datetime import timedelta
+from collections.abc import Sequence
+from datetime import date, timedelta
+from functools import reduce
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from lakehouse import naming
 from lakehouse.batch import TableWrite
-from lakehouse.contracts.model import LINEAGE_COLUMNS, Silver, partition_column
+from lakehouse.contracts.model import LINEAGE_COLUMNS, Silver
 from lakehouse.jobs import CleanJob, Written
 from lakehouse.naming import quoted
 from spark_jobs import tables
-from spark_jobs.parsing import DELETED, REASONS, parsed
-from spark_jobs.versions import OUTCOME, TARGET, Shape, against, order_of, ranked
+from spark_jobs.deliveries import ACTION, ACTIONS, Delivery, delivery
+from spark_jobs.feed import write_feed
+from spark_jobs.keeping import kept
+from spark_jobs.parsing import DELETED, REASONS
+from spark_jobs.records import of_interval
+from spark_jobs.versions import OUTCOME, Shape, against, order_of
 
-ACTIONS = {"inserted": "insert", "updated": "update", "deleted": "delete"}
+TOP_REASONS = 3
+PLACE = ["_source_file", "_source_offset"]
 
 
 def clean(spark: SparkSession, job: CleanJob) -> Written:
-    """Write what the interval's bronze batches change to branches of silver, quarantine and tombstones."""
+    """Write what the interval's records change to branches of the dataset's tables."""
     contract = job.contract
-    silver, quarantine, gone = naming.tables_of(contract.dataset)
-    tables.ensure(spark, silver, tables.silver(contract))
-    tables.ensure(spark, quarantine, tables.quarantine(contract))
-    tables.ensure(spark, gone, tables.tombstones(contract))
-
-    rows = parsed(_input(spark, job), contract, job.interval_end).persist()
+    for name, wanted in tables.silver_tables(contract).items():
+        tables.ensure(spark, name, wanted)
+    rows = kept(of_interval(spark, job))
     rejected = rows.where(F.size(REASONS) > 0)
-    judged = _judged(spark, job, rows.where(F.size(REASONS) == 0)).persist()
-    counts = _counts(rejected, judged)
-
-    writes = (
-        _write_rejected(spark, job, rejected, counts["quarantined"]),
-        _write_tombstones(spark, job, judged),
-        _write_changes(spark, job, judged, counts),
+    rows_in, quarantined = rows.agg(F.count("*"), F.count_if(F.size(REASONS) > 0)).first() or (0, 0)
+    if quarantined > contract.most_rejected * rows_in:
+        return Written(writes=(), counts={}, refused=_too_many(contract, rejected, quarantined, rows_in))
+    if contract.delivers == "events":
+        writes, counts = _write_events(spark, job, rows)
+        refused = ""
+    else:
+        found = delivery(spark, job, rows)
+        counts, refused = found.counts, found.refused
+        writes = () if refused else write_keyed(spark, job, found)
+    quarantine = _write_rejected(spark, job, rejected, quarantined)
+    return Written(
+        writes=(quarantine, *writes),
+        counts={"rows_in": rows_in, **counts, "quarantined": quarantined},
+        refused=refused,
     )
-    return Written(writes=writes, counts=counts)
 
 
-def _input(spark: SparkSession, job: CleanJob) -> DataFrame:
-    bronze = tables.version(spark, job.contract.reads, job.input_snapshot)
-    in_days = F.col("_ingestion_date").isin(job.interval.days)
-    return bronze.where(in_days & F.col("_batch_id").isin(list(job.input_batches)))
+def _too_many(contract: Silver, rejected: DataFrame, quarantined: int, rows_in: int) -> str:
+    """Why the batch is refused, with the reasons given most often."""
+    reasons = rejected.select(F.explode(REASONS).alias("reason")).groupBy("reason").count()
+    top = reasons.orderBy(F.desc("count"), "reason").limit(TOP_REASONS).collect()
+    told = ", ".join(f"{row['reason']} {row['count']}" for row in top)
+    return (
+        f"{quarantined} of {rows_in} records are rejected, more than most_rejected: {contract.most_rejected:.0%}; "
+        f"most often {told}"
+    )
 
 
-def _judged(spark: SparkSession, job: CleanJob, accepted: DataFrame) -> DataFrame:
-    """Accepted rows, each with the outcome it has in this batch."""
-    contract = job.contract
-    target = tables.version(spark, contract.dataset, job.bases[contract.dataset])
-    gone = naming.tombstone_table(contract.dataset)
-    tombstones = tables.version(spark, gone, job.bases[gone])
-    rows = ranked(accepted, contract.key, contract.newest_by).withColumnRenamed(OUTCOME, "_in_batch")
-    shape = Shape(contract.key, list(contract.columns), order_of(contract.newest_by))
-    decided = against(rows, target, tombstones, shape)
-    # One pass for all: what a newer version in the same batch has decided already stays decided.
-    outcome = F.when(F.col("_in_batch") == "newest", F.col(OUTCOME)).otherwise(F.col("_in_batch"))
-    return decided.withColumn(OUTCOME, outcome)
+def _write_events(spark: SparkSession, job: CleanJob, rows: DataFrame) -> tuple[tuple[TableWrite, ...], dict[str, int]]:
+    """Replace what the interval brought before."""
+    accepted = rows.where(F.size(REASONS) == 0)
+    events = kept(distinct_events(job.contract, accepted, job.contract.duplicate_by))
+    branch = tables.Branch(spark, job, job.contract.dataset)
+    columns = tables.silver(job.contract).columns
+    inserted = events.count()
+    mine = tables.among("_interval_start", job.interval_start)
+    branch.replace(events.withColumns(_own(job)).select(*columns), mine, inserted)
+    return (branch.result(),), {"inserted": inserted, "duplicate": accepted.count() - inserted}
 
 
-def _counts(rejected: DataFrame, judged: DataFrame) -> dict[str, int]:
-    """The batch's balance: rows in = the sum of all that became of them."""
-    names = ("inserted", "updated", "deleted", "unchanged", "superseded", "duplicate")
-    found = Counter({row[OUTCOME]: row["count"] for row in judged.groupBy(OUTCOME).count().collect()})
-    counts = {name: found[name] for name in names} | {"quarantined": rejected.count()}
-    return {"rows_in": sum(counts.values()), **counts}
+def distinct_events(contract: Silver, accepted: DataFrame, by: Sequence[str]) -> DataFrame:
+    """Of events that are equal in some columns the newest, or else the first; all of them where no column is given."""
+    if not by:
+        return accepted
+    order = [*(F.desc(name) for name in contract.newest_by), F.col("_source_file"), F.col("_source_offset")]
+    nth = F.row_number().over(Window.partitionBy(*by).orderBy(*order))
+    return accepted.withColumn("_nth", nth).where("_nth = 1").drop("_nth")
+
+
+def write_keyed(spark: SparkSession, job: CleanJob, found: Delivery) -> tuple[TableWrite, ...]:
+    """Write what a delivery changes: to the table, its tombstones and its feed."""
+    writes = []
+    if job.contract.delivers == "changes":
+        writes.append(_write_tombstones(spark, job, found))
+    if job.contract.change_feed:
+        writes.append(write_feed(spark, job, found.changes if found.changed else None))
+    branch = tables.Branch(spark, job, job.contract.dataset)
+    if found.changed:
+        columns = [*job.contract.columns, *LINEAGE_COLUMNS]
+        rows = found.changes.withColumn("_batch_id", F.lit(job.batch_id)).select(*columns, ACTION)
+        branch.merge(rows, job.contract.key, _bounds(job.contract, found.touched))
+    return (*writes, branch.result())
 
 
 def _write_rejected(spark: SparkSession, job: CleanJob, rejected: DataFrame, count: int) -> TableWrite:
-    """Replace what quarantine holds of this interval."""
-    table = naming.quarantine_table(job.contract.dataset)
-    branch = tables.Branch(spark, job, table)
-    mine = F.col("_interval_start") == F.lit(job.interval_start).cast("timestamp")
-    if count or not tables.version(spark, table, branch.base).where(mine).isEmpty():
-        rows = rejected.withColumn("_interval_start", F.lit(job.interval_start).cast("timestamp"))
-        rows = rows.withColumn("_batch_id", F.lit(job.batch_id))
-        branch.overwrite(rows.select(*tables.QUARANTINE_COLUMNS), mine)
+    """Replace what quarantine holds of this interval, but for what people have resolved."""
+    branch = tables.Branch(spark, job, naming.quarantine_table(job.contract.dataset))
+    mine = tables.among("_interval_start", job.interval_start)
+    rows = rejected.withColumns(_own(job))
+    rows = rows.select(*(_column(rows, name, kind) for name, kind in tables.QUARANTINE_COLUMNS.items()))
+    if branch.base is not None and count:
+        resolved = tables.version(spark, branch.table, branch.base).where(f"{mine} AND _resolution IS NOT NULL")
+        rows = rows.join(resolved.select(*PLACE), PLACE, "left_anti").select(*tables.QUARANTINE_COLUMNS)
+    branch.replace(rows, f"{mine} AND _resolution IS NULL", count)
     return branch.result()
 
 
-def _write_tombstones(spark: SparkSession, job: CleanJob, judged: DataFrame) -> TableWrite:
+def _own(job: CleanJob) -> dict[str, SparkColumn]:
+    """What every row that a batch writes for its interval says of itself."""
+    return {"_batch_id": F.lit(job.batch_id), "_interval_start": F.lit(job.interval_start).cast("timestamp")}
+
+
+def _column(rows: DataFrame, name: str, kind: str) -> SparkColumn:
+    return F.col(name) if name in rows.columns else F.lit(None).cast(kind).alias(name)
+
+
+def _write_tombstones(spark: SparkSession, job: CleanJob, found: Delivery) -> TableWrite:
     """Remember deletes newer than those remembered, so that an older change that comes later stays deleted."""
-    table = naming.tombstone_table(job.contract.dataset)
-    branch = tables.Branch(spark, job, table)
-    known = tables.version(spark, table, branch.base)
-    deletes = judged.where(F.col(DELETED) & F.col(OUTCOME).isin("deleted", "unchanged"))
-    columns = list(tables.tombstones(job.contract).columns)
-    mine = deletes.withColumn("_batch_id", F.lit(job.batch_id)).select(*columns)
-    content = [c for c in columns if c != "_batch_id"]
-    shape = Shape(job.contract.key, content, order_of(job.contract.newest_by))
-    decided = against(mine.withColumn(DELETED, F.lit(False)), known, known.limit(0), shape)
-    changes = decided.where(F.col(OUTCOME).isin("inserted", "updated"))
-    if not changes.isEmpty():
-        branch.merge(_with_actions(changes).select(*columns, "_action"), job.contract.key)
+    contract = job.contract
+    branch = tables.Branch(spark, job, naming.tombstone_table(contract.dataset))
+    known = tables.version(spark, branch.table, branch.base)
+    parts = [] if found.deletes is None else [_newer_deletes(contract, found.deletes, known)]
+    parts += [] if found.restated is None else [_restated_deletes(contract, found.restated, known)]
+    if parts:
+        own = reduce(lambda one, other: one.unionByName(other), parts).withColumn("_batch_id", F.lit(job.batch_id))
+        changes = kept(own.select(*tables.tombstones(contract).columns, ACTION))
+        if not changes.isEmpty():
+            branch.merge(changes, contract.key)
     return branch.result()
 
 
-def _write_changes(spark: SparkSession, job: CleanJob, judged: DataFrame, counts: dict[str, int]) -> TableWrite:
-    """Merge the rows whose content changes; nothing is written where none does."""
-    branch = tables.Branch(spark, job, job.contract.dataset)
-    if any(counts[outcome] for outcome in ACTIONS):
-        columns = [*job.contract.columns, *LINEAGE_COLUMNS]
-        changes = _with_actions(judged.where(F.col(OUTCOME).isin(*ACTIONS)))
-        changes = changes.withColumn("_batch_id", F.lit(job.batch_id))
-        bounds = _bounds(job.contract, changes)
-        branch.merge(changes.select(*columns, "_action"), job.contract.key, bounds)
-    return branch.result()
+def _newer_deletes(contract: Silver, deletes: DataFrame, known: DataFrame) -> DataFrame:
+    content = [name for name in tables.tombstones(contract).columns if name != "_batch_id"]
+    shape = Shape(contract.key, content, order_of(contract.newest_by))
+    mine = deletes.select(*content).withColumn(DELETED, F.lit(False))
+    decided = against(mine, known, known.limit(0), shape).where(F.col(OUTCOME).isin("inserted", "updated"))
+    action = F.when(F.col(OUTCOME) == "inserted", ACTIONS["inserted"]).otherwise(ACTIONS["updated"])
+    return decided.withColumn(ACTION, action).select(*content, ACTION)
 
 
-def _with_actions(changes: DataFrame) -> DataFrame:
-    action = F.create_map(*(F.lit(word) for pair in ACTIONS.items() for word in pair))[F.col(OUTCOME)]
-    return changes.withColumn("_action", action)
+def _restated_deletes(contract: Silver, restated: DataFrame, known: DataFrame) -> DataFrame:
+    """Where a corrected file had its say: the newest version's delete, or none, whatever is remembered."""
+    key = list(contract.key)
+    remembered = known.select(*key).withColumn("_remembered", F.lit(True))
+    both = restated.join(remembered, key, "left")
+    gone, held = F.coalesce(F.col(DELETED), F.lit(False)), F.coalesce(F.col("_remembered"), F.lit(False))
+    action = F.when(gone & held, "update").when(gone, "insert").when(held, "delete")
+    content = [name for name in tables.tombstones(contract).columns if name != "_batch_id"]
+    return both.withColumn(ACTION, action).where(F.col(ACTION).isNotNull()).select(*content, ACTION)
 
 
-def _bounds(contract: Silver, changes: DataFrame) -> str:
+def _bounds(contract: Silver, touched: tuple[date | None, date | None]) -> str:
     """The range of the partition column in which the rows to change lie, as a condition on the target."""
-    columns = [partition_column(field) for field in contract.partition_by]
-    column = next((c for c in columns if c and contract.columns[c].type in ("timestamp", "date")), None)
-    if column is None:
+    lowest, highest = touched
+    if contract.time_partition is None:
         return ""
-    touched = F.col(TARGET + column)
-    lowest, highest = changes.agg(F.min(touched).cast("date"), F.max(touched).cast("date")).first() or (None, None)
     if lowest is None or highest is None:
         return "false"  # only inserts
-    name = quoted(column)
+    name = quoted(contract.time_partition)
     return f"t.{name} >= DATE'{lowest.isoformat()}' AND t.{name} < DATE'{(highest + timedelta(1)).isoformat()}'"

@@ -9,6 +9,8 @@ import grpc
 
 from lakehouse.settings import settings
 
+_RAISED = re.compile(r"^(?:\w+\.)+\w+: (.+)$", re.MULTILINE)
+
 
 def one_sentence(error: BaseException) -> str:
     """What went wrong, in one line, naming the service where one did not answer."""
@@ -20,8 +22,10 @@ def one_sentence(error: BaseException) -> str:
     for service, address in (("catalog", settings().catalog_uri), ("object store", settings().s3_endpoint)):
         if address.split("://")[-1] in text and re.search(r"refused|timed? ?out|unreachable", text, re.IGNORECASE):
             return f"error: the {service} at {address} does not answer"
-    first = text.split("\n", 1)[0].split("JVM stacktrace", 1)[0]
-    return f"error: {_shortened(first)}"
+    mine = text.split("JVM stacktrace", 1)[0]
+    # What a reader on an executor raised stands at the end of the Python worker's own trace.
+    raised = _RAISED.findall(mine) if "Python worker" in mine else []
+    return f"error: {_shortened(raised[-1] if raised else mine.split(chr(10), 1)[0])}"
 
 
 def trace(error: BaseException) -> str:

@@ -23,6 +23,8 @@ CONF = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
     "spark.sql.legacy.timeParserPolicy": "CORRECTED",
+    # What Spark infers from a contract's rules grows exponentially with their number, and prunes nothing here.
+    "spark.sql.constraintPropagation.enabled": "false",
 }
 
 

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructField
 
 from lakehouse import naming
 from lakehouse.batch import TableWrite
-from lakehouse.contracts.model import BRONZE_COLUMNS, LINEAGE_COLUMNS, Bronze, Gold, Silver, partition_column
+from lakehouse.contracts.model import (
+    BRONZE_COLUMNS,
+    LINEAGE_COLUMNS,
+    Bronze,
+    Contract,
+    Gold,
+    Silver,
+    partition_column,
+)
 from lakehouse.jobs import WriteJob
 from lakehouse.naming import quoted, table_sql
 
@@ -30,6 +40,10 @@ QUARANTINE_COLUMNS = {
     "_source_offset": "bigint",
     "_interval_start": "timestamp",
     "_batch_id": "string",
+    "_resolution": "string",
+    "_resolved_at": "timestamp",
+    "_resolved_by": "string",
+    "_resolved_why": "string",
 }
 
 
@@ -45,16 +59,29 @@ class Definition:
 
 
 def bronze(contract: Bronze) -> Definition:
-    return Definition(BRONZE_COLUMNS, contract.partition_by, contract.description)
+    return Definition(BRONZE_COLUMNS, contract.partition_by, _comment(contract))
+
+
+def silver_tables(contract: Silver) -> dict[str, Definition]:
+    """A silver dataset's table and its companions."""
+    made = {
+        contract.dataset: silver,
+        naming.quarantine_table(contract.dataset): quarantine,
+        naming.tombstone_table(contract.dataset): tombstones,
+        naming.feed_table(contract.dataset): feed,
+    }
+    return {name: made[name](contract) for name in contract.tables}
 
 
 def silver(contract: Silver) -> Definition:
     columns = {name: column.type for name, column in contract.columns.items()}
     columns |= {name: BRONZE_COLUMNS[name] for name in LINEAGE_COLUMNS}
+    if contract.delivers == "events":
+        columns["_interval_start"] = "timestamp"
     mode = contract.update_mode.replace("_", "-")
     modes = {f"write.{verb}.mode": mode for verb in ("merge", "update", "delete")}
     properties = {"format-version": "3", **modes}
-    return Definition(columns, contract.partition_by, contract.description, properties, _descriptions(contract))
+    return Definition(columns, contract.partition_by, _comment(contract), properties, _descriptions(contract))
 
 
 def quarantine(contract: Silver) -> Definition:
@@ -68,9 +95,20 @@ def tombstones(contract: Silver) -> Definition:
     return Definition(columns, (), f"The newest delete of each key of {contract.dataset}.")
 
 
+def feed(contract: Silver) -> Definition:
+    columns = {name: column.type for name, column in contract.columns.items()}
+    columns |= {"_change": "string", "_changed_at": "timestamp", "_batch_id": "string"}
+    comment = f"Every change of {contract.dataset}: insert, update_before, update_after or delete."
+    return Definition(columns, ("day(_changed_at)",), comment, {}, _descriptions(contract))
+
+
 def gold(contract: Gold) -> Definition:
     columns = {name: column.type for name, column in contract.columns.items()}
-    return Definition(columns, contract.partition_by, contract.description, {}, _descriptions(contract))
+    return Definition(columns, contract.partition_by, _comment(contract), {}, _descriptions(contract))
+
+
+def _comment(contract: Contract) -> str:
+    return f"{contract.description} Owner: {contract.owner}."
 
 
 def _descriptions(contract: Silver | Gold) -> dict[str, str]:
@@ -78,19 +116,46 @@ def _descriptions(contract: Silver | Gold) -> dict[str, str]:
 
 
 def ensure(spark: SparkSession, table: str, wanted: Definition) -> None:
-    """Create the table where it does not exist; add the columns that its contract has gained."""
+    """Create the table where it does not exist; else bring it in line with what its contract has gained."""
+    known = _known_columns(spark, table)
+    if known is None:
+        _create(spark, table, wanted)
+        known = _known_columns(spark, table) or {}
+    if gained := [_column_sql(wanted, name) for name in wanted.columns if name not in known]:
+        spark.sql(f"ALTER TABLE {table_sql(table)} ADD COLUMNS ({', '.join(gained)})")
+    for name in known.keys() & wanted.columns.keys():
+        _align_column(spark, table, wanted, known[name])
+
+
+def _known_columns(spark: SparkSession, table: str) -> dict[str, StructField] | None:
+    try:
+        return {column.name: column for column in spark.read.table(table_sql(table)).schema.fields}
+    except AnalysisException as error:
+        if error.getCondition() != "TABLE_OR_VIEW_NOT_FOUND":
+            raise
+        return None
+
+
+def _create(spark: SparkSession, table: str, wanted: Definition) -> None:
     ensure_namespace(spark, quoted(naming.CATALOG, naming.layer_of(table)))
     columns = ", ".join(_column_sql(wanted, name) for name in wanted.columns)
     partitions = ", ".join(_partition_sql(field) for field in wanted.partition_by)
-    properties = ", ".join(f"{_text(k)} = {_text(v)}" for k, v in {**_PROPERTIES, **wanted.properties}.items())
+    properties = ", ".join(f"{text(k)} = {text(v)}" for k, v in {**_PROPERTIES, **wanted.properties}.items())
     spark.sql(
         f"CREATE TABLE IF NOT EXISTS {table_sql(table)} ({columns}) USING iceberg "
         + (f"PARTITIONED BY ({partitions}) " if partitions else "")
-        + f"COMMENT {_text(wanted.comment)} TBLPROPERTIES ({properties})"
+        + f"COMMENT {text(wanted.comment)} TBLPROPERTIES ({properties})"
     )
-    known = set(spark.read.table(table_sql(table)).columns)
-    if gained := [_column_sql(wanted, name) for name in wanted.columns if name not in known]:
-        spark.sql(f"ALTER TABLE {table_sql(table)} ADD COLUMNS ({', '.join(gained)})")
+
+
+def _align_column(spark: SparkSession, table: str, wanted: Definition, found: StructField) -> None:
+    """Widen a column's type, and say what the contract says of it; Iceberg refuses a change that could lose a value."""
+    column = f"ALTER TABLE {table_sql(table)} ALTER COLUMN {quoted(found.name)}"
+    if found.dataType.simpleString() != wanted.columns[found.name]:
+        spark.sql(f"{column} TYPE {wanted.columns[found.name]}")
+    comment = wanted.column_comments.get(found.name, "")
+    if comment != (found.metadata or {}).get("comment", ""):
+        spark.sql(f"{column} COMMENT {text(comment)}")
 
 
 def ensure_namespace(spark: SparkSession, namespace: str) -> None:
@@ -103,7 +168,7 @@ def ensure_namespace(spark: SparkSession, namespace: str) -> None:
 
 def _column_sql(wanted: Definition, name: str) -> str:
     comment = wanted.column_comments.get(name)
-    return f"{quoted(name)} {wanted.columns[name]}" + (f" COMMENT {_text(comment)}" if comment else "")
+    return f"{quoted(name)} {wanted.columns[name]}" + (f" COMMENT {text(comment)}" if comment else "")
 
 
 def _partition_sql(field: str) -> str:
@@ -111,9 +176,19 @@ def _partition_sql(field: str) -> str:
     return field.replace(column, quoted(column)) if "(" in field else quoted(column)
 
 
-def _text(value: str) -> str:
+def text(value: str) -> str:
     """A value as an SQL string literal; for statements that take no parameters."""
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _literal(value: object) -> str:
+    """A value as SQL text."""
+    return f"TIMESTAMP'{value.isoformat(sep=' ')}'" if isinstance(value, datetime) else text(str(value))
+
+
+def among(column: str, *values: object) -> str:
+    """The SQL condition that a column has one of the values."""
+    return f"{quoted(column)} IN ({', '.join(_literal(value) for value in values)})"
 
 
 def version(spark: SparkSession, table: str, snapshot_id: int | None) -> DataFrame:
@@ -141,8 +216,19 @@ class Branch:
         rows.writeTo(self._target()).append()
 
     def overwrite(self, rows: DataFrame, where: SparkColumn) -> None:
-        """Replace the rows that `where` holds for."""
+        """Replace whole partitions: those that `where` holds for."""
         rows.writeTo(self._target()).overwrite(where)
+
+    def replace(self, rows: DataFrame, where: str, count: int) -> None:
+        """Put `count` rows in the place of those for which the SQL condition holds, in whichever files they are."""
+        if self.base is not None and not version(self.spark, self.table, self.base).where(where).isEmpty():
+            self.delete(where)
+        if count:
+            self.append(rows)
+
+    def delete(self, where: str) -> None:
+        """Take out the rows for which the SQL condition holds."""
+        self.spark.sql(f"DELETE FROM {self._target()} WHERE {where}")
 
     def merge(self, changes: DataFrame, key: Sequence[str], bounds: str = "") -> None:
         """Apply rows that carry an `_action` of insert, update or delete; `bounds` narrows the target's files."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from lakehouse.intervals import Interval
 
@@ -19,6 +20,31 @@ class InputFile(BaseModel):
     uri: str
     etag: str
     bytes: int
+    replaces: str = Field("", description="The batch that took an earlier version of this file: this one corrects it.")
+
+
+class TakenFile(InputFile):
+    """A landing file as a batch found it."""
+
+    sha256: str
+    rows: int
+    same_as: str = Field("", description="The file that brought the same bytes before; this one was left out.")
+
+
+class Corrections(BaseModel):
+    """Versions of files, as (batch, uri), that were replaced by a later one, and those that replaced an earlier one."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    replaced: tuple[tuple[str, str], ...] = ()
+    replacing: tuple[tuple[str, str], ...] = ()
+
+    def of(self, batch_ids: Collection[str]) -> Corrections:
+        """Those that these batches brought."""
+        return Corrections(
+            replaced=tuple(pair for pair in self.replaced if pair[0] in batch_ids),
+            replacing=tuple(pair for pair in self.replacing if pair[0] in batch_ids),
+        )
 
 
 class TableWrite(BaseModel):
@@ -53,8 +79,14 @@ class Batch(BaseModel):
     writes: tuple[TableWrite, ...] = ()
     inputs: dict[str, int | None] = {}
     counts: dict[str, int] = {}
+    measures: dict[str, float] = Field({}, description="Seconds of each step, bytes read from landing, bytes written.")
     published_at: datetime | None = None
 
     @property
     def interval(self) -> Interval:
         return Interval(self.interval_start, self.interval_end)
+
+    def measured(self, **more: float) -> Batch:
+        """The same batch with more known of it; seconds add up where a step was taken twice."""
+        sums = {name: round(self.measures.get(name, 0.0) + value, 2) for name, value in more.items()}
+        return self.model_copy(update={"measures": {**self.measures, **sums}})

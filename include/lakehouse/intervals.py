@@ -61,6 +61,10 @@ class Coverage:
     def __contains__(self, interval: Interval) -> bool:
         return any(i.start <= interval.start and interval.end <= i.end for i in self.intervals)
 
+    def reaches_beyond(self, interval: Interval) -> bool:
+        """Whether something later than the interval is covered."""
+        return self.end is not None and self.end > interval.end
+
     @property
     def end(self) -> datetime | None:
         """The end of the newest covered interval: what freshness is measured from."""

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from lakehouse.batch import InputFile, TableWrite
+from lakehouse.batch import Corrections, InputFile, TableWrite, TakenFile
 from lakehouse.contracts.model import Bronze, Gold, Silver
 from lakehouse.intervals import Interval
 from lakehouse.naming import result_key
@@ -52,6 +52,14 @@ class IngestJob(WriteJob):
     contract: Bronze
     files: tuple[InputFile, ...]
     ingested_at: datetime
+    known: dict[str, str] = Field({}, description="By SHA-256, other files in force that are as long as one of these.")
+
+
+class Origin(Document):
+    """A batch of the input, and the end of the interval in which it arrived."""
+
+    batch_id: str
+    interval_end: datetime
 
 
 class CleanJob(WriteJob):
@@ -59,6 +67,32 @@ class CleanJob(WriteJob):
     contract: Silver
     input_snapshot: int | None
     input_batches: tuple[str, ...]
+    planned_at: datetime
+    corrections: Corrections = Field(Corrections(), description="Of the input's files, those of this interval.")
+    history: tuple[Origin, ...] = Field(
+        (),
+        description="Where files were corrected: every batch that the table is made from, to look for older versions.",
+    )
+    all_corrections: Corrections = Field(Corrections(), description="Of the whole history.")
+    outdated: bool = Field(False, description="A snapshot of a later interval is there already: nothing can change.")
+    unpublished: tuple[str, ...] = Field(
+        (), description="Batches that came to nothing, this one's earlier tries too: a change feed may hold their rows."
+    )
+
+
+class Chosen(Document):
+    """Rejected records that somebody has decided about: which, what, who and why."""
+
+    resolution: Literal["replayed", "discarded"]
+    by: str
+    why: str
+    reason: str | None = Field(None, description="Only records that broke this rule.")
+    interval_start: datetime | None = Field(None, description="Only records of the interval that begins then.")
+
+
+class ReplayJob(CleanJob):
+    verb: Literal["replay"] = "replay"  # type: ignore[assignment]
+    chosen: Chosen
 
 
 class BuildJob(WriteJob):
@@ -92,7 +126,7 @@ class MaintainJob(Job):
     call: Call
 
 
-AnyJob = Annotated[IngestJob | CleanJob | BuildJob | AuditJob | MaintainJob, Field(discriminator="verb")]
+AnyJob = Annotated[IngestJob | CleanJob | ReplayJob | BuildJob | AuditJob | MaintainJob, Field(discriminator="verb")]
 
 
 class Envelope(Document):
@@ -104,6 +138,8 @@ class Written(Document):
 
     writes: tuple[TableWrite, ...]
     counts: dict[str, int]
+    files: tuple[TakenFile, ...] = ()
+    refused: str = Field("", description="Why the batch must not be published, in one sentence.")
 
 
 class GateResult(Document):

@@ -72,9 +72,7 @@ def maintain(contract: AnyContract, attempt: Attempt, run: Callable[[MaintainJob
     """Keep a dataset's tables healthy. Call it under the lease; returns one line per call."""
     # A batch whose publish is not confirmed is looked for among the snapshots: before any of them expires.
     settle(contract.dataset)
-    return [
-        line for name in naming.tables_of(contract.dataset) for line in _maintain_table(contract, name, attempt, run)
-    ]
+    return [line for name in contract.tables for line in _maintain_table(contract, name, attempt, run)]
 
 
 def _maintain_table(

@@ -19,6 +19,7 @@ BATCH = "lakehouse.batch-id"
 
 AUDIT_BRANCH = "audit_"
 SPARK_POOL = "spark"
+REPLAY_DAG = "replay_quarantine"
 
 
 def layer_of(dataset: str) -> str:
@@ -46,10 +47,15 @@ def tombstone_table(dataset: str) -> str:
     return f"ops.{dag_id(dataset)}_deleted"
 
 
+def feed_table(dataset: str) -> str:
+    """Holds every change of a dataset, before and after."""
+    return f"{dataset}_changes"
+
+
 def tables_of(dataset: str) -> tuple[str, ...]:
-    """A dataset's table and its companions, all written under the dataset's one lease."""
+    """A dataset's table and all companions it can have."""
     if layer_of(dataset) == "silver":
-        return dataset, quarantine_table(dataset), tombstone_table(dataset)
+        return dataset, quarantine_table(dataset), tombstone_table(dataset), feed_table(dataset)
     return (dataset,)
 
 

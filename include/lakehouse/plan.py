@@ -8,15 +8,16 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 from lakehouse import naming
-from lakehouse.batch import DISCARDED, PUBLISHED, Batch
+from lakehouse.batch import DISCARDED, PUBLISHED, Batch, Corrections
 from lakehouse.catalog import coverage, history, ref_snapshot, table
 from lakehouse.changes import changed_days
 from lakehouse.contracts.model import AnyContract, Bronze, Contract, Gold, Silver
 from lakehouse.errors import LakehouseError
 from lakehouse.intervals import Interval
-from lakehouse.jobs import BuildJob, CleanJob, IngestJob
+from lakehouse.jobs import BuildJob, CleanJob, IngestJob, Origin
+from lakehouse.landing import data_files
 from lakehouse.ledger import batches
-from lakehouse.store import landing_files
+from lakehouse.ledger.database import now
 
 
 class NotReady(LakehouseError):
@@ -103,7 +104,7 @@ def _batch(
     )
 
 
-def _shared(batch: Batch, attempt: Attempt, verb: str) -> dict[str, Any]:
+def _shared(contract: Contract, batch: Batch, attempt: Attempt, verb: str) -> dict[str, Any]:
     """The part of a write job that all layers share."""
     return {
         "key": naming.job_key(batch.dataset, attempt.id, verb),
@@ -113,24 +114,25 @@ def _shared(batch: Batch, attempt: Attempt, verb: str) -> dict[str, Any]:
         "interval_start": batch.interval_start,
         "interval_end": batch.interval_end,
         "branch": naming.branch(batch.dataset, batch.interval, batch.batch_id, attempt.id),
-        "bases": {name: ref_snapshot(table(name)) for name in naming.tables_of(batch.dataset)},
+        "bases": {name: ref_snapshot(table(name)) for name in contract.tables},
     }
 
 
 def _plan_ingest(contract: Bronze, interval: Interval, attempt: Attempt) -> Plan | None:
-    prefix = contract.landing_prefix(interval.start)
-    found = [
-        f
-        for f in landing_files(prefix)
-        if not contract.source.ready.signal or not f.uri.endswith(contract.source.ready.signal)
-    ]
-    files = tuple(batches.untaken(contract.dataset, found))
+    files = tuple(batches.untaken(contract.dataset, data_files(contract, interval.start)))
     if not files and _covered(contract, interval):
         return None
-    batch = _batch(contract, interval, attempt, [[f.uri, f.etag] for f in files], {})
+    batch = _batch(contract, interval, attempt, [[f.uri, f.etag, f.replaces] for f in files], {})
     if not files and table(contract.dataset):
         return Plan(batch, None)
-    job = IngestJob(contract=contract, files=files, ingested_at=datetime.now(UTC), **_shared(batch, attempt, "ingest"))
+    within = interval if contract.source.recognise == "interval" else None
+    job = IngestJob(
+        contract=contract,
+        files=files,
+        ingested_at=datetime.now(UTC),
+        known=batches.known_content(contract.dataset, files, within),
+        **_shared(contract, batch, attempt, "ingest"),
+    )
     return Plan(batch, job)
 
 
@@ -142,15 +144,36 @@ def _plan_clean(contract: Silver, interval: Interval, attempt: Attempt) -> Plan 
     if not known:
         raise LakehouseError(f"{contract.reads} holds {interval}, but the ledger knows no batch; restore the ledger")
     taken = sorted(b.batch_id for b in known if b.counts.get("rows_in"))
+    every = batches.corrections(contract.reads)
+    mine = every.of({b.batch_id for b in known})
     snapshot = ref_snapshot(source)
-    batch = _batch(contract, interval, attempt, [contract.version, taken], {contract.reads: snapshot})
-    done = [b.batch_id for b in batches.published_in(contract.dataset, interval)][:1]
-    if _covered(contract, interval) and done == [batch.batch_id]:
+    batch = _batch(contract, interval, attempt, [contract.version, taken, mine.replaced], {contract.reads: snapshot})
+    done = batches.published_in(contract.dataset, interval)
+    if _covered(contract, interval) and [b.batch_id for b in done][:1] == [batch.batch_id]:
         return None
-    if not taken and table(contract.dataset):
+    if not taken and not mine.replaced and table(contract.dataset):
         return Plan(batch, None)
-    shared = _shared(batch, attempt, "clean")
-    return Plan(batch, CleanJob(contract=contract, input_snapshot=snapshot, input_batches=tuple(taken), **shared))
+    outdated = contract.delivers == "snapshot" and coverage(table(contract.dataset)).reaches_beyond(interval)
+    job = CleanJob(
+        contract=contract,
+        input_snapshot=snapshot,
+        input_batches=tuple(taken),
+        planned_at=now(),
+        corrections=mine,
+        history=_history(contract, known) if mine.replaced else (),
+        all_corrections=every if mine.replaced else Corrections(),
+        outdated=outdated,
+        unpublished=tuple(b.batch_id for b in batches.discarded_since_published(contract.dataset)),
+        **_shared(contract, batch, attempt, "clean"),
+    )
+    return Plan(batch, job)
+
+
+def _history(contract: Silver, mine: list[Batch]) -> tuple[Origin, ...]:
+    """Every batch of the input that the table has taken in, and those of this interval."""
+    held = coverage(table(contract.dataset))
+    found = [b for b in batches.published(contract.reads) if b.interval in held or b in mine]
+    return tuple(Origin(batch_id=b.batch_id, interval_end=b.interval_end) for b in found)
 
 
 def _plan_build(contract: Gold, interval: Interval, attempt: Attempt) -> Plan | None:
@@ -166,7 +189,7 @@ def _plan_build(contract: Gold, interval: Interval, attempt: Attempt) -> Plan | 
     absorbed = {naming.ABSORBED: json.dumps({"contract": contract.version, "inputs": snapshots})}
     if days == () and table(contract.dataset):
         return Plan(batch, None, properties=absorbed)
-    shared = _shared(batch, attempt, "build")
+    shared = _shared(contract, batch, attempt, "build")
     return Plan(batch, BuildJob(contract=contract, input_snapshots=snapshots, days=days, **shared), properties=absorbed)
 
 

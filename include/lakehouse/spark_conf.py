@@ -38,6 +38,8 @@ def _catalog(settings: Settings) -> dict[str, str]:
         ".type": "rest",
         # A warm server would go on showing a table as it was before another process committed to it.
         ".cache-enabled": "false",
+        # Every session has a catalog of its own, and each would leave a reporting thread behind for ever.
+        ".rest-metrics-reporting-enabled": "false",
         ".io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
         ".s3.path-style-access": str(settings.s3_path_style).lower(),
         **{key: value for key, value in given.items() if value},

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
+from itertools import takewhile
 
 from pydantic import BaseModel, ConfigDict
 
 from lakehouse import jobs, naming
-from lakehouse.batch import PUBLISHED, Batch, InputFile, TableWrite
-from lakehouse.catalog import ref_snapshot, table
+from lakehouse.batch import PUBLISHED, Batch, TableWrite, TakenFile
+from lakehouse.catalog import history, ref_snapshot, table
 from lakehouse.contracts.model import AnyContract
 from lakehouse.errors import LakehouseError
 from lakehouse.intervals import Interval
 from lakehouse.jobs import AuditJob, BuildJob, CleanJob, IngestJob
 from lakehouse.ledger import batches, gates, leases
+from lakehouse.naming import quarantine_table
 from lakehouse.plan import Attempt, plan
 from lakehouse.publish import MainMoved, drop_branches, publish
 
@@ -46,12 +49,11 @@ class Handover(BaseModel):
         return next(w for w in self.batch.writes if w.table == self.batch.dataset)
 
     @property
-    def files(self) -> tuple[InputFile, ...]:
-        """The landing files that the batch takes: too many for Airflow's own database, so they are in the job."""
+    def files(self) -> tuple[TakenFile, ...]:
+        """The landing files that the batch took: too many for Airflow's own database, so they are in the answer."""
         if self.job_key is None or naming.layer_of(self.batch.dataset) != "bronze":
             return ()
-        job = jobs.taken_over(self.job_key)
-        return job.files if isinstance(job, IngestJob) else ()
+        return jobs.written(self.job_key).files
 
     def summary(self) -> str:
         """One line for the task's log."""
@@ -68,10 +70,11 @@ def take_lease(dataset: str, attempt: Attempt) -> None:
 
 def write(contract: AnyContract, interval: Interval, attempt: Attempt, run: RunJob) -> Handover | None:
     """Write the interval's batch to a branch of its own; None when main holds all of it already."""
+    begun = time.monotonic()
     planned = plan(contract, interval, attempt)
     if planned is None:
         return None
-    for name in naming.tables_of(contract.dataset):
+    for name in contract.tables:
         drop_branches(name, naming.branches_of(contract.dataset, interval))
     if planned.job is None:
         base = ref_snapshot(table(contract.dataset))
@@ -81,14 +84,18 @@ def write(contract: AnyContract, interval: Interval, attempt: Attempt, run: RunJ
     jobs.hand_over(planned.job)
     run(planned.job)
     result = jobs.written(planned.job.key)
+    if result.refused:
+        raise GateFailed(f"{contract.dataset}: {result.refused}; main is unchanged")
     batch = planned.batch.model_copy(update={"writes": result.writes, "counts": result.counts})
+    batch = batch.measured(write_s=time.monotonic() - begun, bytes_in=sum(file.bytes for file in result.files))
     return Handover(batch=batch, job_key=planned.job.key, properties=planned.properties)
 
 
-def audit(contract: AnyContract, handover: Handover, attempt: Attempt, run: RunJob) -> None:
+def audit(contract: AnyContract, handover: Handover, attempt: Attempt, run: RunJob) -> Handover:
     """Check the written version, by its snapshot id, against the contract; `GateFailed` when it breaks it."""
     if handover.head.empty:
-        return
+        return handover
+    begun = time.monotonic()
     job = AuditJob(
         key=naming.job_key(contract.dataset, attempt.id, "audit"),
         session_id=attempt.session("audit"),
@@ -107,6 +114,7 @@ def audit(contract: AnyContract, handover: Handover, attempt: Attempt, run: RunJ
     if result.failed:
         told = "; ".join(f"{g.gate}: {g.found}" for g in result.failed)
         raise GateFailed(f"{contract.dataset}: {told}; main is unchanged, look at branch {handover.head.branch}")
+    return handover.model_copy(update={"batch": handover.batch.measured(audit_s=time.monotonic() - begun)})
 
 
 def make_public(
@@ -124,7 +132,7 @@ def make_public(
             attempt = attempt.again()
             current = write(contract, interval, attempt, run)
             if current is not None:
-                audit(contract, current, attempt, run)
+                current = audit(contract, current, attempt, run)
         else:
             return current
     raise MainMoved(
@@ -132,11 +140,33 @@ def make_public(
     )
 
 
+def make_replay_public(handover: Handover) -> None:
+    """Publish replayed records: the table itself before the mark that they are resolved, lest one be lost between."""
+    batches.intend(handover.batch)
+    head = handover.head
+    mark = quarantine_table(handover.batch.dataset)
+    for write in sorted(handover.batch.writes, key=lambda w: (w.table == mark, w.table == head.table)):
+        if not write.empty:
+            publish(write)
+    batches.settle(handover.batch.batch_id, PUBLISHED)
+
+
 def _publish(interval: Interval, handover: Handover) -> None:
     """Intent, companions, the table itself with its coverage, confirmation: in this order."""
+    begun = time.monotonic()
     batches.intend(handover.batch, handover.files)
     for companion in handover.batch.writes:
         if companion.table != handover.batch.dataset and not companion.empty:
             publish(companion)
     publish(handover.head, covers=interval, properties=handover.properties)
-    batches.settle(handover.batch.batch_id, PUBLISHED)
+    known = handover.batch.measured(publish_s=time.monotonic() - begun, bytes_out=_bytes_written(handover))
+    batches.settle(handover.batch.batch_id, PUBLISHED, known.measures)
+
+
+def _bytes_written(handover: Handover) -> int:
+    """The size of the files that the batch added to its own table, as its snapshots tell."""
+    found, head = table(handover.batch.dataset), handover.head
+    if found is None or head.empty:
+        return 0
+    added = takewhile(lambda snapshot: snapshot.snapshot_id != head.base, history(found, head.head))
+    return sum(int(s.summary.get("added-files-size") or 0) for s in added if s.summary)

@@ -1,4 +1,4 @@
-"""Access to the object store: landing files, job documents and their results."""
+"""Access to the object store: its client, job documents and their results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from lakehouse.batch import InputFile
 from lakehouse.errors import LakehouseError
 from lakehouse.settings import settings
 
@@ -36,34 +35,6 @@ def client() -> Any:
         aws_secret_access_key=given.s3_secret_key.get_secret_value() or None,
         config=config,
     )
-
-
-def landing_files(prefix: str) -> list[InputFile]:
-    """Every object under a landing prefix."""
-    bucket = settings().landing_bucket
-    try:
-        pages = client().get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
-        return [
-            InputFile(uri=f"s3://{bucket}/{o['Key']}", etag=o["ETag"].strip('"'), bytes=o["Size"])
-            for page in pages
-            for o in page.get("Contents", [])
-        ]
-    except (BotoCoreError, ClientError) as error:
-        raise StoreUnreachable(f"the object store at {settings().s3_endpoint} failed: {error}") from error
-
-
-def landing_complete(prefix: str, marker: str) -> bool:
-    """Whether the marker that is written last is there."""
-    bucket = settings().landing_bucket
-    try:
-        client().head_object(Bucket=bucket, Key=prefix + marker)
-    except ClientError as error:
-        if error.response["Error"]["Code"] in ("404", "NoSuchKey", "NotFound"):
-            return False
-        raise StoreUnreachable(f"the object store at {settings().s3_endpoint} refused: {error}") from error
-    except BotoCoreError as error:
-        raise StoreUnreachable(f"the object store at {settings().s3_endpoint} failed: {error}") from error
-    return True
 
 
 def put_document(key: str, document: str) -> None:

@@ -6,14 +6,21 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from airflow.sdk import DAG, Asset, CronDataIntervalTimetable, CronTriggerTimetable, chain
+from airflow.sdk import DAG, Asset, CronDataIntervalTimetable, CronTriggerTimetable, Param, chain
 
 from lakehouse.contracts import AnyContract, contracts
 from lakehouse.contracts.fields import write_duration
 from lakehouse.contracts.load import loaded
-from lakehouse.naming import SPARK_POOL, dag_id, maintenance_dag_id
+from lakehouse.naming import REPLAY_DAG, SPARK_POOL, dag_id, maintenance_dag_id
 from lakehouse.settings import settings
-from lakehouse_airflow.operators import AuditOperator, MaintainOperator, PublishOperator, ReleaseOperator, WriteOperator
+from lakehouse_airflow.operators import (
+    AuditOperator,
+    MaintainOperator,
+    PublishOperator,
+    ReleaseOperator,
+    ResolveOperator,
+    WriteOperator,
+)
 from lakehouse_airflow.sensors import WaitOperator
 
 DEFAULTS: dict[str, Any] = {
@@ -69,6 +76,36 @@ def build_maintenance(tier: str, schedule: str) -> DAG | None:
     ) as dag:
         for dataset in datasets:
             MaintainOperator(task_id=dag_id(dataset), dataset=dataset, pool=SPARK_POOL, doc_md=MaintainOperator.__doc__)
+    return dag
+
+
+def build_replay() -> DAG | None:
+    """The form by which rejected records are replayed or given up. No DAG where no dataset has a quarantine."""
+    datasets = [contract.dataset for contract in contracts("silver")]
+    if not datasets:
+        return None
+    with DAG(
+        REPLAY_DAG,
+        description="Puts rejected records through the rules again, or gives them up.",
+        doc_md="Trigger it with its form after a contract was mended. Records that keep the rules now land in the "
+        "table once and are marked resolved, with who and why; the others stay, with the rules they break now.",
+        schedule=None,
+        start_date=datetime(2026, 1, 1, tzinfo=UTC),
+        catchup=False,
+        tags=["operations"],
+        default_args={**DEFAULTS, "retries": 1},
+        params={
+            "dataset": Param(datasets[0], type="string", enum=datasets, description="Whose records."),
+            "action": Param("replay", type="string", enum=["replay", "discard"], description="What to do with them."),
+            "reason": Param("", type="string", description="Only records that broke this rule; empty: all."),
+            "interval": Param(
+                None, type=["null", "string"], format="date-time", description="Only the interval that begins then."
+            ),
+            "why": Param("", type="string", minLength=3, description="Kept with each record."),
+        },
+        render_template_as_native_obj=True,
+    ) as dag:
+        ResolveOperator(task_id="resolve", pool=SPARK_POOL, doc_md=ResolveOperator.__doc__)
     return dag
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lakehouse.plan import Attempt
     from lakehouse.steps import Handover
 
-WRITE_TASK = "write"
+WRITE_TASK, AUDIT_TASK = "write", "audit"
 LEASE_TIMEOUT = timedelta(hours=6)
 
 
@@ -76,10 +76,11 @@ class Step(BaseOperator):
     def resume(self, context: Context, event: Any = None) -> Any:  # noqa: ARG002
         return self.execute(context)
 
-    def handed_over(self, context: Context) -> Handover | None:
+    def handed_over(self, context: Context, by: str) -> Handover | None:
+        """What an earlier step of this run handed over; nothing where there was nothing to do."""
         from lakehouse.steps import Handover
 
-        found = context["ti"].xcom_pull(task_ids=WRITE_TASK)
+        found = context["ti"].xcom_pull(task_ids=by)
         return Handover.model_validate(found) if found else None
 
 
@@ -136,14 +137,15 @@ class AuditOperator(Step):
     def step(self, context: Context) -> Any:
         from lakehouse import steps
 
-        handover = self.handed_over(context)
+        handover = self.handed_over(context, WRITE_TASK)
         if handover is None:
             self.log.info("nothing to audit")
-            return
+            return None
         attempt = attempt_of(context)
         with self.leased(attempt):
-            steps.audit(self.contract(), handover, attempt, self.run_job)
+            audited = steps.audit(self.contract(), handover, attempt, self.run_job)
         self.log.info("audited %s", handover.summary())
+        return audited.model_dump(mode="json")
 
 
 class PublishOperator(Step):
@@ -152,7 +154,7 @@ class PublishOperator(Step):
     def step(self, context: Context) -> Any:
         from lakehouse import steps
 
-        handover = self.handed_over(context)
+        handover = self.handed_over(context, AUDIT_TASK)
         if handover is None:
             self.log.info("nothing to publish: %s holds %s already", self.dataset, interval_of(context))
             return
@@ -169,6 +171,35 @@ class ReleaseOperator(Step):
         from lakehouse.ledger import leases
 
         leases.release(self.dataset, attempt_of(context).run)
+
+
+class ResolveOperator(Step):
+    """Replay or discard rejected records, as the form says, under the dataset's lease."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(dataset="", **kwargs)
+
+    def step(self, context: Context) -> Any:
+        from lakehouse.jobs import Chosen
+        from lakehouse.ledger import leases
+        from lakehouse.quarantine import resolve, told
+
+        form = context["params"]
+        self.dataset = form["dataset"]
+        chosen = Chosen(
+            resolution="replayed" if form["action"] == "replay" else "discarded",
+            by=getattr(context["dag_run"], "triggering_user_name", None) or "airflow",
+            why=form["why"],
+            reason=form["reason"] or None,
+            interval_start=form["interval"] or None,
+        )
+        attempt = attempt_of(context)
+        with self.leased(attempt):
+            try:
+                counts = resolve(self.contract(), chosen, attempt, self.run_job)
+            finally:
+                leases.release(self.dataset, attempt.run)
+        self.log.info("%s: %s", self.dataset, told(chosen, counts))
 
 
 class MaintainOperator(Step):

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowFailException
 
 from lakehouse_airflow.operators import interval_of
 from lakehouse_airflow.triggers import CoverageTrigger, LandingTrigger, PollingTrigger
@@ -24,18 +25,24 @@ class WaitOperator(BaseOperator):
         self.dataset = dataset
 
     def execute(self, context: Context) -> Any:
+        from lakehouse.landing import LandingError
+
         trigger = self._trigger(context)
         try:
             ready = trigger.ready()
         except ConnectionError as error:
             self.log.warning("%s; the triggerer asks again", error)
             ready = False
+        except LandingError as error:
+            raise AirflowFailException(str(error)) from None
         if not ready:
             self.log.info("waiting for %s", trigger.awaited())
             self.defer(trigger=trigger, method_name="resume", timeout=WAIT_TIMEOUT)
         self.log.info("ready: %s", trigger.awaited())
 
     def resume(self, context: Context, event: Any = None) -> Any:  # noqa: ARG002
+        if told := (event or {}).get("error"):
+            raise AirflowFailException(told)
         self.log.info("ready: %s", (event or {}).get("ready"))
 
     def _trigger(self, context: Context) -> PollingTrigger:
@@ -43,5 +50,6 @@ class WaitOperator(BaseOperator):
 
         found, interval = contract(self.dataset), interval_of(context)
         if isinstance(found, Bronze):
-            return LandingTrigger(found.landing_prefix(interval.start), found.source.ready.signal)
+            way = found.source.ready.model_dump(mode="json", exclude_none=True)
+            return LandingTrigger(found.landing_prefix(interval.start), way, interval.end.isoformat())
         return CoverageTrigger(list(found.inputs), str(interval))

@@ -40,22 +40,39 @@ class PollingTrigger(BaseTrigger):
 
 
 class LandingTrigger(PollingTrigger):
-    """The landing folder of an interval is complete."""
+    """The landing folder of an interval is complete, in the way that its contract has said."""
 
-    def __init__(self, prefix: str, marker: str) -> None:
+    def __init__(self, prefix: str, way: dict[str, str], end: str) -> None:
         super().__init__()
-        self.prefix, self.marker = prefix, marker
+        self.prefix, self.way, self.end = prefix, way, end
+        self.missing: str | None = None
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        return "lakehouse_airflow.triggers.LandingTrigger", {"prefix": self.prefix, "marker": self.marker}
+        given = {"prefix": self.prefix, "way": self.way, "end": self.end}
+        return "lakehouse_airflow.triggers.LandingTrigger", given
 
     def awaited(self) -> str:
-        return f"landing/{self.prefix}{self.marker}"
+        """What was missing when the store was last asked; else the folder."""
+        from lakehouse.landing import place
+
+        return self.missing or place(self.prefix)
 
     def ready(self) -> bool:
-        from lakehouse.store import landing_complete
+        from lakehouse.contracts.fields import Ready
+        from lakehouse.landing import awaited
 
-        return landing_complete(self.prefix, self.marker)
+        self.missing = awaited(self.prefix, Ready.model_validate(self.way), datetime.fromisoformat(self.end))
+        return self.missing is None
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Ask until the folder is complete; what waiting will not mend ends the wait, in one sentence."""
+        from lakehouse.landing import LandingError
+
+        try:
+            async for event in super().run():
+                yield event
+        except LandingError as error:
+            yield TriggerEvent({"error": str(error)})
 
 
 class CoverageTrigger(PollingTrigger):

@@ -30,8 +30,9 @@ def test_nothing_is_wrong_with_the_project_itself(parsed):
 
 def test_each_layer_has_one_file_and_each_contract_one_dag(parsed):
     layers = {f"{layer}.py": sum(contract.layer == layer for contract in CONTRACTS) for layer in LAYERS}
-    assert parsed["files"] == {**layers, "maintenance.py": 1, "contract_problems.py": 0}
-    assert set(parsed["dags"]) == {*(dag_id(contract.dataset) for contract in CONTRACTS), "maintenance_daily"}
+    assert parsed["files"] == {**layers, "maintenance.py": 1, "operations.py": 1, "contract_problems.py": 0}
+    others = {"maintenance_daily", "replay_quarantine"}
+    assert set(parsed["dags"]) == {*(dag_id(contract.dataset) for contract in CONTRACTS), *others}
 
 
 @each_contract
@@ -118,7 +119,14 @@ def test_parsing_asks_no_service_anything(parsed):
     "heavy",
     [
         *("pyspark", "pyiceberg", "pandas", "pyarrow", "numpy", "duckdb", "boto3", "botocore", "psycopg2", "grpc"),
-        *("lakehouse.ledger", "lakehouse.catalog", "lakehouse.store", "lakehouse.steps", "spark_jobs"),
+        *(
+            "lakehouse.ledger",
+            "lakehouse.catalog",
+            "lakehouse.store",
+            "lakehouse.landing",
+            "lakehouse.steps",
+            "spark_jobs",
+        ),
         "airflow.providers.apache.spark",
     ],
 )

@@ -1,85 +1,192 @@
-"""Cutting files into records: every line with its place, whatever the chunks, or one sentence about the file."""
+"""Reading files: what comes out for any format, the sum of each file, and what the store says when it cannot."""
 
 from __future__ import annotations
 
 import gzip
+import hashlib
+import pickle
+import sys
 from collections.abc import Iterable, Iterator
 
+import pyarrow as pa
 import pytest
+from botocore.exceptions import ClientError, ReadTimeoutError
 
-from spark_jobs.readers import _lines, _plain
+from lakehouse.contracts.fields import Csv, Source
+from lakehouse.errors import LakehouseError
+from spark_jobs import readers
+from spark_jobs.readers import RECORDS, content, reader, record
+
+URI = "s3://landing/orders/a"
+Row = tuple[str, int, str | None]
 
 
 def chunks(data: bytes, size: int) -> Iterator[bytes]:
     return (data[place : place + size] for place in range(0, len(data), size))
 
 
-def lines(*given: bytes) -> list[bytes]:
-    return list(_lines(iter(given)))
+def source(form: str, csv: Csv | None = None) -> Source:
+    return Source(kind="files", path="orders/{interval:%Y-%m-%d}/", format=form, csv=csv or Csv())
 
 
-def plain(uri: str, given: Iterable[bytes]) -> bytes:
-    return b"".join(_plain(uri, iter(given)))
+def files(*uris: str) -> list[pa.RecordBatch]:
+    return [pa.RecordBatch.from_pydict({"uri": list(uris), "etag": ["1"] * len(uris)})]
 
 
-def test_a_line_may_lie_across_chunks():
-    assert lines(b"on", b"e\ntw", b"", b"o\n", b"three") == [b"one", b"two", b"three"]
+def rows_of(batches: Iterable[pa.RecordBatch]) -> list[dict]:
+    return [row for batch in batches for row in batch.to_pylist()]
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 100])
-def test_windows_line_ends_are_no_part_of_a_line_wherever_a_chunk_ends(size):
-    assert list(_lines(chunks(b"a\r\nb\r\n", size))) == [b"a", b"b"]
+def read(form: str, data: bytes, uri: str = URI, size: int = 1 << 20, csv: Csv | None = None) -> list[Row]:
+    """A file's records as (payload, offset, malformed), once its one closing row is found right."""
+    *rows, last = rows_of(reader(source(form, csv), lambda *_: chunks(data, size))(files(uri)))
+    closing = {"_raw_payload": None, "_source_file": uri, "_source_offset": -1, "_malformed": None}
+    assert last == {**closing, "_sha256": hashlib.sha256(data).hexdigest()}
+    assert all(row["_source_file"] == uri and row["_sha256"] is None for row in rows)
+    return [(row["_raw_payload"], row["_source_offset"], row["_malformed"]) for row in rows]
 
 
-def test_an_empty_line_counts_so_that_an_offset_is_a_line_number():
-    assert lines(b"a\n\n\r\n  \nb\n") == [b"a", b"", b"", b"  ", b"b"]
+def test_each_file_has_its_records_and_then_one_closing_row_with_its_sum():
+    held = {"s3://landing/a": b"one\ntwo\n", "s3://landing/b": b"", "s3://landing/c": b"three"}
+    rows = rows_of(reader(source("text"), lambda uri, _: [held[uri]])(files(*held)))
+    places = [(row["_source_file"][-1], row["_raw_payload"], row["_source_offset"]) for row in rows]
+    assert places == [
+        ("a", "one", 0),
+        ("a", "two", 1),
+        ("a", None, -1),
+        ("b", None, -1),
+        ("c", "three", 0),
+        ("c", None, -1),
+    ]
+    sums = [row["_sha256"] for row in rows if row["_sha256"]]
+    assert sums == [hashlib.sha256(data).hexdigest() for data in held.values()]
 
 
-def test_the_last_line_needs_no_line_end_and_a_line_end_makes_no_line():
-    assert lines(b"a\nb") == lines(b"a\nb\n") == [b"a", b"b"]
+def test_a_file_is_fetched_as_the_run_was_planned_with_it():
+    asked = []
+    list(reader(source("text"), lambda *given: asked.append(given) or [])(files("s3://landing/a")))
+    assert asked == [("s3://landing/a", "1")]
 
 
-def test_an_empty_file_has_no_lines():
-    assert lines() == lines(b"") == []
+def test_rows_are_given_out_in_batches_of_a_bounded_size(monkeypatch):
+    monkeypatch.setattr(readers, "BATCH_BYTES", 1000)
+    batches = list(reader(source("text"), lambda *_: [b"x" * 300 + b"\n"] * 10)(files(URI)))
+    assert [batch.num_rows for batch in batches] == [2, 2, 2, 2, 2, 1]
 
 
-def test_other_separators_do_not_cut_a_line():
-    text = "a\u2028b\x0bc\x85d".encode()
-    assert lines(text) == [text]
+def test_many_short_rows_are_bounded_as_well(monkeypatch):
+    monkeypatch.setattr(readers, "BATCH_BYTES", 10 * readers.ROW_BYTES)
+    batches = list(reader(source("text"), lambda *_: [b"x\n"] * 95)(files(URI)))
+    assert max(batch.num_rows for batch in batches) <= 10
 
 
-def test_a_file_that_is_not_packed_passes_as_it_is():
-    assert plain("s3://landing/a.json", [b"\x1f\x8b not", b" packed"]) == b"\x1f\x8b not packed"
+def test_a_record_of_any_format_that_is_too_long_for_a_row_is_cut_and_marked(monkeypatch):
+    monkeypatch.setattr(record, "LONGEST", 20)
+    assert read("csv", b'n\n"\x01\x01\x01\x01"\n') == [(r'{"n":"\u0001\u0001\u', 0, "longer than 64 MiB")]
 
 
-@pytest.mark.parametrize("size", [1, 7, 10_000])
-def test_a_gzip_file_is_unpacked_whatever_the_chunks(size):
-    assert plain("a.json.gz", chunks(gzip.compress(b"one\ntwo\n"), size)) == b"one\ntwo\n"
+@pytest.mark.parametrize("form", ["json_lines", "text", "csv", "parquet", "avro"])
+def test_a_reader_can_be_sent_to_executors(form):
+    sent = pickle.loads(pickle.dumps(reader(source(form))))
+    assert (sent.func, sent.args) == (readers._read, (source(form), content.fetched))
 
 
-@pytest.mark.parametrize("size", [1, 23, 10_000])
-def test_a_gzip_file_of_several_members_is_read_to_its_end(size):
-    packed = gzip.compress(b"one\n") + gzip.compress(b"") + gzip.compress(b"two\n")
-    assert plain("a.gz", chunks(packed, size)) == b"one\ntwo\n"
+class Store:
+    """A client that answers each request with the same body or error."""
+
+    def __init__(self, answer: object) -> None:
+        self.answer, self.asked = answer, {}
+
+    def get_object(self, **asked: str) -> dict:
+        self.asked = asked
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return {"Body": self.answer}
 
 
-def test_a_chunk_may_end_where_a_member_ends():
-    assert plain("a.gz", [gzip.compress(b"one\n"), gzip.compress(b"two\n")]) == b"one\ntwo\n"
+class Body:
+    def __init__(self, *answers: bytes | Exception) -> None:
+        self.answers = answers
+
+    def iter_chunks(self, size: int) -> Iterator[bytes]:
+        for answer in self.answers:
+            if isinstance(answer, Exception):
+                raise answer
+            yield answer
 
 
-@pytest.mark.parametrize("kept", [0, 5, -9, -1])
-def test_a_gzip_file_that_is_cut_off_is_refused_in_one_sentence(kept):
-    whole = gzip.compress(b"one\n" * 100)
-    with pytest.raises(ValueError, match=r"^s3://landing/a\.gz is cut off: .*deliver the file again$"):
-        plain("s3://landing/a.gz", [whole[:kept]])
+def refused(status: int, code: str) -> ClientError:
+    return ClientError({"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}, "GetObject")
 
 
-def test_a_second_member_that_is_cut_off_is_refused_as_well():
-    with pytest.raises(ValueError, match=r"^a\.gz is cut off"):
-        plain("a.gz", [gzip.compress(b"one\n") + gzip.compress(b"two\n")[:-4]])
+def read_from(store: Store, monkeypatch, form: str = "text") -> list[dict]:
+    monkeypatch.setattr(content, "client", lambda: store)
+    return rows_of(reader(source(form))(files(URI)))
 
 
-@pytest.mark.parametrize("data", [b'{"id": 1}\n', gzip.compress(b"one\n")[:-8] + b"\0" * 8], ids=["plain", "damaged"])
-def test_what_is_no_gzip_or_a_damaged_one_is_refused_by_name(data):
-    with pytest.raises(ValueError, match=r"^a\.gz is no gzip file, or a damaged one: .*deliver the file again$"):
-        plain("a.gz", [data])
+def test_the_store_is_asked_for_the_planned_version(monkeypatch):
+    store = Store(Body(b"on", b"e\n"))
+    assert [row["_raw_payload"] for row in read_from(store, monkeypatch)] == ["one", None]
+    assert store.asked == {"Bucket": "landing", "Key": "orders/a", "IfMatch": "1"}
+
+
+@pytest.mark.parametrize("form", ["text", "csv", "parquet", "avro"])
+@pytest.mark.parametrize(
+    "error", [refused(404, "NoSuchKey"), refused(412, "PreconditionFailed")], ids=["gone", "changed"]
+)
+def test_a_file_that_is_gone_or_changed_fails_in_one_sentence_that_names_it(error, form, monkeypatch):
+    with pytest.raises(
+        LakehouseError, match=rf"^{URI} is gone or has changed since this run was planned; run it again$"
+    ):
+        read_from(Store(error), monkeypatch, form)
+
+
+@pytest.mark.parametrize("form", ["text", "csv", "parquet", "avro"])
+@pytest.mark.parametrize(
+    "answer",
+    [refused(403, "AccessDenied"), refused(503, "SlowDown"), Body(b"one\n", ReadTimeoutError(endpoint_url="x"))],
+    ids=["denied", "busy", "broken off"],
+)
+def test_an_error_of_the_store_fails_and_is_never_taken_for_a_damaged_file(answer, form, monkeypatch):
+    with pytest.raises(LakehouseError, match=rf"^the object store at .* (refused|failed at) {URI}: "):
+        read_from(Store(answer), monkeypatch, form)
+
+
+@pytest.fixture
+def workers(spark, monkeypatch):
+    """The session, with workers that run on this Python."""
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", sys.executable)
+    return spark
+
+
+def test_spark_reads_files_through_it(workers):
+    held = {
+        "s3://landing/a.gz": gzip.compress('{"id": "nul \0 and 😀"}\n\nno \ufeff\r\n'.encode()),
+        "s3://landing/b": b"\xff\n",
+    }
+    planned = workers.createDataFrame([(uri, "1") for uri in held], "uri string, etag string")
+    found = planned.mapInArrow(reader(source("json_lines"), lambda uri, _: [held[uri]]), RECORDS)
+    sums = {uri: hashlib.sha256(data).hexdigest() for uri, data in held.items()}
+    assert sorted((tuple(row) for row in found.collect()), key=lambda row: (row[1], row[2])) == [
+        (None, "s3://landing/a.gz", -1, None, sums["s3://landing/a.gz"]),
+        ('{"id": "nul \0 and 😀"}', "s3://landing/a.gz", 0, None, None),
+        ("no \ufeff", "s3://landing/a.gz", 2, None, None),
+        (None, "s3://landing/b", -1, None, sums["s3://landing/b"]),
+        (r"\xff", "s3://landing/b", 0, "invalid UTF-8", None),
+    ]
+
+
+def test_what_spark_reads_is_kept_in_parquet_as_it_is(workers, tmp_path):
+    planned = workers.createDataFrame([(URI, "1")], "uri string, etag string")
+    found = planned.mapInArrow(reader(source("text"), lambda *_: [b"a\0b"]), RECORDS)
+    found.write.parquet(str(tmp_path / "kept"))
+    assert workers.read.parquet(str(tmp_path / "kept")).where("_source_offset = 0").first()[0] == "a\0b"
+
+
+def test_a_job_that_cannot_read_a_file_says_which_one(workers):
+    def gone(uri: str, etag: str) -> Iterator[bytes]:
+        raise LakehouseError(f"{uri} is gone")
+
+    planned = workers.createDataFrame([(URI, "1")], "uri string, etag string")
+    with pytest.raises(Exception, match=f"{URI} is gone"):
+        planned.mapInArrow(reader(source("text"), gone), RECORDS).collect()

@@ -17,7 +17,7 @@ from lakehouse.stack.supervision import Supervisor
 
 LAKEHOUSE = Path(sys.executable).parent / "lakehouse"
 PORTS = [name for name in Settings.model_fields if name.endswith("_port")]
-START_SECONDS = 600
+COMMAND_SECONDS = 600
 
 
 def free_ports(count: int) -> list[int]:
@@ -56,14 +56,16 @@ class Stack:
     def settings(self) -> Settings:
         return Settings(_env_file=self.folder / ".env", home=self.folder / ".lakehouse")
 
-    def lakehouse(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    def lakehouse(
+        self, *arguments: str, check: bool = True, timeout: float = COMMAND_SECONDS
+    ) -> subprocess.CompletedProcess[str]:
         """Run the command as a user would."""
         done = subprocess.run(
             [LAKEHOUSE, *arguments],
             env={**os.environ, **self.environment},
             capture_output=True,
             text=True,
-            timeout=START_SECONDS,
+            timeout=timeout,
             check=False,
         )
         assert done.returncode == 0 or not check, f"lakehouse {' '.join(arguments)}: {done.stderr}{self.last_lines()}"

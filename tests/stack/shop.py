@@ -27,6 +27,7 @@ from tests.oracle import Result, oracle
 from tests.stack.harness import eventually
 
 RunJob = Callable[[Any], None]
+GOLD = {"orders": "daily_sales", "clicks": "click_sessions"}
 
 
 def interval(day: date) -> Interval:
@@ -43,44 +44,46 @@ def in_session(spark: SparkSession) -> RunJob:
 
 @dataclass
 class Shop:
-    """bronze.orders_x → silver.orders_x → gold.daily_sales_x, over landing/orders_x/."""
+    """Such as bronze.orders_x → silver.orders_x → gold.daily_sales_x, over landing/orders_x/."""
 
     folder: Path
     suffix: str
+    source: str = "orders"
     handovers: list[steps.Handover] = field(default_factory=list)
 
     @classmethod
-    def open(cls, folder: Path, **replaced: str) -> Shop:
+    def open(cls, folder: Path, source: str = "orders", **replaced: str) -> Shop:
         """Copy the project's contracts into `folder` under new names; `replaced` changes lines of each by field."""
         suffix = f"t{uuid4().hex[:6]}"
-        for layer, name in (("bronze", "orders"), ("silver", "orders"), ("gold", "daily_sales")):
+        of_source = [(layer, source) for layer in ("bronze", "silver")]
+        for layer, name in (*of_source, ("gold", GOLD[source])) if source in GOLD else of_source:
             (folder / layer).mkdir(parents=True, exist_ok=True)
-            for source in (ROOT / "include/contracts" / layer).glob(f"{name}.*"):
-                text = source.read_text()
-                for word in ("bronze.orders", "silver.orders", "silver_orders", "gold.daily_sales"):
+            for file in (ROOT / "include/contracts" / layer).glob(f"{name}.*"):
+                text = file.read_text()
+                for word in (f"bronze.{source}", f"silver.{source}", f"silver_{source}", f"gold.{name}"):
                     text = text.replace(word, f"{word}_{suffix}")
-                text = text.replace("path: orders/", f"path: orders_{suffix}/")
+                text = text.replace(f"path: {source}/", f"path: {source}_{suffix}/")
                 for line, value in replaced.items():
                     text = text.replace(f"\n{line}: ", f"\n{line}: {value} # ")
-                (folder / layer / f"{name}_{suffix}{source.suffix}").write_text(text)
+                (folder / layer / f"{name}_{suffix}{file.suffix}").write_text(text)
         shutil.copy(ROOT / "include/contracts/layers.yaml", folder / "layers.yaml")
-        return cls(folder, suffix)
+        return cls(folder, suffix, source)
 
     @property
     def bronze(self) -> str:
-        return f"bronze.orders_{self.suffix}"
+        return f"bronze.{self.source}_{self.suffix}"
 
     @property
     def silver(self) -> str:
-        return f"silver.orders_{self.suffix}"
+        return f"silver.{self.source}_{self.suffix}"
 
     @property
     def gold(self) -> str:
-        return f"gold.daily_sales_{self.suffix}"
+        return f"gold.{GOLD[self.source]}_{self.suffix}"
 
     @property
-    def datasets(self) -> tuple[str, str, str]:
-        return self.bronze, self.silver, self.gold
+    def datasets(self) -> tuple[str, ...]:
+        return (self.bronze, self.silver, *((self.gold,) if self.source in GOLD else ()))
 
     def contract(self, dataset: str) -> AnyContract:
         loaded = load(self.folder)
@@ -88,19 +91,30 @@ class Shop:
         return loaded.contracts[dataset]
 
     def files(self, day: date, recipe: Recipe) -> list[tuple[str, bytes]]:
-        """A day's landing files of orders, under this shop's prefix."""
-        return [
-            (key.replace("orders/", f"orders_{self.suffix}/", 1), data)
-            for key, data in folder_files("orders", day, recipe)
-        ]
+        """A day's landing files of the source, under this shop's prefix."""
+        return [(self.key(key), data) for key, data in folder_files(self.source, day, recipe)]
+
+    def key(self, key: str) -> str:
+        """The sample's key under this shop's prefix."""
+        return key.replace(f"{self.source}/", f"{self.source}_{self.suffix}/", 1)
+
+    def put(self, files: Iterable[tuple[str, bytes]]) -> None:
+        for key, data in files:
+            client().put_object(Bucket="landing", Key=key, Body=data)
+
+    def landed(self, day: date) -> dict[str, bytes]:
+        """What lies in a day's landing folder now."""
+        prefix = f"{self.source}_{self.suffix}/{day}/"
+        found = client().list_objects_v2(Bucket="landing", Prefix=prefix).get("Contents", [])
+        return {o["Key"]: client().get_object(Bucket="landing", Key=o["Key"])["Body"].read() for o in found}
 
     def deliver(self, days: Iterable[date], recipe: Recipe) -> Result:
         """Put the days' files into the landing bucket; returns what should become of them."""
         taken = []
         for day in days:
-            for key, data in self.files(day, recipe):
-                client().put_object(Bucket="landing", Key=key, Body=data)
-                taken.append((day, key, data))
+            files = self.files(day, recipe)
+            self.put(files)
+            taken += [(day, key, data) for key, data in files]
         return oracle(taken)
 
     def run(self, dataset: str, day: date, job: RunJob, attempt: Attempt | None = None) -> steps.Handover | None:
@@ -112,7 +126,7 @@ class Shop:
             handover = steps.write(contract, interval(day), attempt, job)
             if handover is None:
                 return None
-            steps.audit(contract, handover, attempt, job)
+            handover = steps.audit(contract, handover, attempt, job)
             self.handovers.append(handover)
             return steps.make_public(contract, interval(day), handover, attempt, job)
         finally:
@@ -120,7 +134,7 @@ class Shop:
 
     def state(self) -> dict[str, tuple[int | None, str | None]]:
         """Main's snapshot and the metadata file of each table: equal if nothing at all was committed."""
-        names = [name for dataset in self.datasets for name in naming.tables_of(dataset)]
+        names = [name for dataset in self.datasets for name in self.contract(dataset).tables]
         return {n: (ref_snapshot(t), t.metadata_location) for n in names if (t := table(n)) is not None}
 
     def close(self) -> None:

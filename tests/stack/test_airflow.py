@@ -21,7 +21,7 @@ from tests.stack.harness import eventually
 from tests.stack.shop import Shop, interval
 from tests.stack.tables import loaded
 
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = pytest.mark.timeout(3600)
 
 FIRST = date(2026, 1, 1)
 RECIPE = Recipe.of(0.1, 5, None)
@@ -98,7 +98,8 @@ def test_the_last_line_of_a_write_tells_rows_and_snapshot(caught_up, shop, api):
 def backfill(running, dataset: str, days: list[date], *options: str) -> subprocess.CompletedProcess[str]:
     """What an operator types."""
     window = ("-s", str(days[0]), "-e", str(days[-1]))
-    return running.lakehouse("airflow", "dags", "backfill", *window, *options, dag_id(dataset), check=False)
+    command = ("airflow", "dags", "backfill", *window, *options, dag_id(dataset))
+    return running.lakehouse(*command, check=False, timeout=300 + 200 * len(days))
 
 
 def backfilled_shop(contracts: Path, api: AirflowApi) -> Shop:

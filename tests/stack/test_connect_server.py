@@ -12,6 +12,7 @@ import pytest
 
 from lakehouse.catalog import catalog
 from lakehouse.stack.java import find_java
+from spark_jobs.keeping import keeping, kept
 from spark_jobs.session import connect
 from tests.stack import tables
 
@@ -41,12 +42,13 @@ def measured(pid: int) -> tuple[float, int]:
 
 
 def jobs(table: str, count: int) -> None:
-    """Each in a session of its own, as tasks have them: a read, a temporary view, a released session."""
+    """Each in a session of its own, as tasks have them: a read, a frame kept, a temporary view, a released session."""
     for _ in range(count):
         session = connect(str(uuid4()))
-        rows = session.read.table(f"lake.{table}")
-        rows.createOrReplaceTempView("seen")
-        assert session.sql("SELECT count(*) FROM seen").collect()[0][0] == 3
+        with keeping():
+            rows = kept(session.read.table(f"lake.{table}"))
+            rows.createOrReplaceTempView("seen")
+            assert session.sql("SELECT count(*) FROM seen").collect()[0][0] == 3
         session.stop()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import socket
 import stat
 import urllib.parse
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from botocore.exceptions import ClientError
 from lakehouse.settings import Settings
 from lakehouse.stack import paths, strays
 from lakehouse.stack.spark import answers
+from tests.stack.harness import PORTS
 
 pytestmark = pytest.mark.usefixtures("airflow")
 
@@ -49,6 +51,22 @@ def test_every_socket_is_on_loopback(running) -> None:
     assert [
         address for address in addresses if not ipaddress.ip_address(address.removeprefix("::ffff:")).is_loopback
     ] == []
+
+
+def other_addresses() -> list[str]:
+    """This machine's addresses beside loopback: who calls them comes from such an address too."""
+    found = [entry for entries in psutil.net_if_addrs().values() for entry in entries]
+    given = [one.address.partition("%")[0] for one in found if one.family in (socket.AF_INET, socket.AF_INET6)]
+    return [address for address in given if not ipaddress.ip_address(address).is_loopback]
+
+
+def test_no_port_answers_on_another_address(stack) -> None:
+    ports = [getattr(stack, name) for name in PORTS]
+    for address in other_addresses():
+        for port in ports:
+            with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as caller:
+                caller.settimeout(5)
+                assert caller.connect_ex((address, port)) != 0, f"{address}:{port} answers"
 
 
 def test_the_catalog_refuses_a_caller_without_its_token(stack) -> None:

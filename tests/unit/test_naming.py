@@ -58,6 +58,7 @@ def test_a_dataset_owns_its_companions():
         "silver.orders",
         "quarantine.silver_orders",
         "ops.silver_orders_deleted",
+        "silver.orders_changes",
     )
 
 

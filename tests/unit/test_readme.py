@@ -160,7 +160,7 @@ def test_the_readmes_records_have_what_its_contract_reads(example):
     silver = load(example).contracts["silver.payments"]
     assert isinstance(silver, Silver)
     records = [json.loads(line) for line in heredocs()["/tmp/payments.jsonl"].splitlines()]
-    assert len(records) == 4
+    assert len(records) == 6
     for record in records:
         for column in silver.columns.values():
             value: Any = record

@@ -30,6 +30,7 @@ COMMANDS = {
     "land": ("land", "Put files into a dataset's landing folder."),
     "query": ("data", "Ask the tables in SQL."),
     "batches": ("data", "Show a dataset's batches: interval, state, counts."),
+    "quarantine": ("quarantine", "Look at rejected records, replay them, give them up."),
     "watch": ("watch", "Evaluate the SLAs, and tell on-call what is late."),
     "sla": ("watch", "Show which intervals are there, awaited, missed."),
 }

@@ -41,7 +41,7 @@ def query(
     elif as_csv:
         _write(columns, rows, ",")
     else:
-        _show(columns, rows)
+        show(columns, rows)
 
 
 def batches(
@@ -55,10 +55,13 @@ def batches(
         typer.echo(json.dumps([batch.model_dump(mode="json") for batch in found], indent=2))
         return
     rows = [
-        (_interval(b.interval_start, b.interval_end), b.batch_id, b.state, _counts(b.counts), b.published_at)
+        (
+            *(_interval(b.interval_start, b.interval_end), b.batch_id, b.state, _counts(b.counts)),
+            *(_seconds(b.measures), int(b.measures.get("bytes_out", 0)), _snapshot(b), b.published_at),
+        )
         for b in found
     ]
-    _show(["interval", "batch", "state", "counts", "published"], rows)
+    show(["interval", "batch", "state", "counts", "seconds", "bytes", "snapshot", "published"], rows)
 
 
 def _recent(dataset: str, limit: int) -> list[Batch]:
@@ -84,6 +87,14 @@ def _interval(start: datetime, end: datetime) -> str:
     return f"{start:{form}}/{end:{form}}"
 
 
+def _seconds(measures: dict[str, float]) -> str:
+    return " ".join(f"{name[:-2]}={value:.1f}" for name, value in measures.items() if name.endswith("_s"))
+
+
+def _snapshot(batch: Batch) -> int | None:
+    return next((write.head for write in batch.writes if write.table == batch.dataset), None)
+
+
 def _counts(counts: dict[str, int]) -> str:
     return " ".join(f"{name}={count}" for name, count in counts.items() if count or name == "rows_in")
 
@@ -97,7 +108,7 @@ def _text(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def _show(columns: list[str], rows: Rows) -> None:
+def show(columns: list[str], rows: Rows) -> None:
     """A table on a terminal; for a pipe, lines with tabs between the values."""
     console = Console()
     if not console.is_terminal:

@@ -19,6 +19,9 @@ from pydantic import (
     model_validator,
 )
 
+from lakehouse.contracts.bounds import Value, read_bound
+from lakehouse.contracts.paths import steps
+
 PRESETS = {"@hourly": "0 * * * *", "@daily": "0 0 * * *", "@weekly": "0 0 * * 0", "@monthly": "0 0 1 * *"}
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _TYPE = re.compile(r"(string|boolean|int|bigint|double|date|timestamp|binary|decimal\((\d+), ?(\d+)\))")
@@ -62,6 +65,11 @@ def _pattern(value: str) -> str:
         re.compile(value)
     except re.error as error:
         raise ValueError(f"'{value}' is no regular expression: {error}") from None
+    return value
+
+
+def _path(value: str) -> str:
+    steps(value)
     return value
 
 
@@ -123,6 +131,10 @@ ColumnType = Annotated[str, AfterValidator(_type), _editor("column type", _TYPE)
 Cron = Annotated[str, AfterValidator(_cron), _editor("schedule")]
 TimeZone = Annotated[str, AfterValidator(_timezone), _editor("time zone")]
 Texts = Annotated[tuple[str, ...], BeforeValidator(as_list, json_schema_input_type=str | list[str])]
+FieldPath = Annotated[str, AfterValidator(_path), _editor("path")]
+FieldPaths = Annotated[
+    tuple[FieldPath, ...], BeforeValidator(as_list, json_schema_input_type=FieldPath | list[FieldPath])
+]
 DatasetNames = Annotated[
     tuple[DatasetName, ...], BeforeValidator(as_list, json_schema_input_type=DatasetName | list[DatasetName])
 ]
@@ -136,7 +148,7 @@ Share = Annotated[
     PlainSerializer(lambda share: f"{share * 100:g}%", return_type=str),
     _editor("share", _SHARE),
 ]
-Cleaner = Literal["trim", "lower", "upper", "digits", "currency"]
+Cleaner = Literal["trim", "squeeze", "empty_to_null", "lower", "upper", "digits", "currency", "currency_eu"]
 Cleaners = Annotated[tuple[Cleaner, ...], BeforeValidator(as_list, json_schema_input_type=Cleaner | list[Cleaner])]
 
 
@@ -148,13 +160,30 @@ class Column(Strict):
     )
     description: str = Field("", description="Becomes the column's comment.")
     required: bool = Field(False, description="A record without it is rejected.")
-    from_: Texts = Field((), alias="from", description="Path in the record, a.b.c; of several, the first with a value.")
-    clean: Cleaners = Field((), description="Normalisers applied to the text before the cast.")
+    from_: FieldPaths = Field(
+        (),
+        alias="from",
+        description='Path in the record, a.b.c or items[0].sku; "a.b".c where a name holds a dot. '
+        "Of several, the first with a value.",
+    )
+    clean: Cleaners = Field(
+        (),
+        description="Normalisers of texts, in this order, before the cast: squeeze makes each run of white space one "
+        "blank, empty_to_null takes blank texts for missing, currency reads $1,234.50 and currency_eu 1.234,50 €.",
+    )
     formats: Texts = Field((), description="Accepted forms of a date or time; Spark's patterns, epoch_s or epoch_ms.")
-    expr: str = Field("", description="SQL expression over the columns above it, instead of a path.")
+    expr: str = Field(
+        "", description="SQL expression over columns with a path and the columns above it, instead of one."
+    )
     accepted: tuple[str, ...] = Field((), description="The only values allowed.")
-    between: tuple[Bound, ...] = Field((), description="Lowest and highest value allowed.")
-    matches: Pattern = Field("", description="Regular expression that the whole text must match.")
+    between: tuple[Bound, ...] = Field(
+        (), description="Lowest and highest value allowed; times without a zone are of UTC."
+    )
+    matches: Pattern = Field(
+        "",
+        description="Regular expression that the whole text must match. Where it repeats a group, as (a|b)* does but "
+        "(a|b)*+ does not, texts of more than 200 characters do not.",
+    )
     check: str = Field("", description="SQL condition that must not be false.")
 
     @model_validator(mode="after")
@@ -169,15 +198,26 @@ class Column(Strict):
             raise ValueError(f"between is for numbers, dates and times, not for {self.type}; remove between")
         return self
 
+    @property
+    def bounds(self) -> tuple[Value, ...]:
+        """`between` as values of the column's type."""
+        return tuple(read_bound(bound, self.type) for bound in self.between)
+
 
 class Ready(Strict):
     """When a landing folder is complete. At most one way is given; without any it is the marker `_SUCCESS`."""
 
     marker: str | None = Field(None, description="The file that is written last.")
     manifest: str | None = Field(
-        None, description="The file that lists the others: one name a line, or JSON with files; all must be there."
+        None,
+        description="The file that lists the others: one name a line, or JSON, a list or {files: […]}, of names or of "
+        "objects with name, size and md5; exactly these are taken, once all are there.",
     )
-    quiet: Duration | None = Field(None, description="No file has come or changed for this long.")
+    quiet: Duration | None = Field(
+        None,
+        description="No object has come or changed for this long, by the store's clock; there is a file, and the "
+        "interval has ended. Longer than the longest upload.",
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -208,7 +248,10 @@ class Source(Strict):
     """Where a bronze dataset's records come from."""
 
     kind: Literal["files"] = Field(description="files: objects in the landing bucket.")
-    path: str = Field(description="Landing prefix; {interval:%Y-%m-%d} stands for the interval's start.")
+    path: str = Field(
+        description="Landing prefix; {interval:%Y-%m-%d} stands for the interval's start. "
+        "Files and folders whose names begin with _ or . are no data."
+    )
     format: Literal["json_lines", "csv", "parquet", "avro", "text"] = Field(
         "json_lines", description="How a file is cut into records; .gz and .zst are unpacked."
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime, timedelta
 from difflib import get_close_matches
 from typing import Any, ClassVar, Literal, Self
@@ -28,8 +28,9 @@ from lakehouse.contracts.fields import (
     Strict,
     TimeZone,
 )
+from lakehouse.contracts.paths import names, steps
 from lakehouse.intervals import Interval
-from lakehouse.naming import digest, layer_of
+from lakehouse.naming import digest, feed_table, layer_of, quarantine_table, tombstone_table
 
 _PARTITION = re.compile(r"(?:(year|month|day|hour)\((\w+)\)|(bucket|truncate)\((\d+), ?(\w+)\)|(\w+))")
 BRONZE_COLUMNS = {
@@ -44,6 +45,9 @@ BRONZE_COLUMNS = {
 }
 # What every silver row remembers of the record it came from.
 LINEAGE_COLUMNS = ("_source_file", "_source_offset", "_batch_id")
+# What SQL in a contract may use of the record's arrival; rules are checked again where only lineage is left.
+_FOR_EXPRESSIONS = ("_source_file", "_ingestion_date", "_ingested_at")
+_FOR_RULES = ("_source_file", "_source_offset")
 
 
 def suggest(word: str, known: Iterable[str]) -> str:
@@ -115,6 +119,11 @@ class Contract(Strict):
         return layer_of(self.dataset)
 
     @property
+    def tables(self) -> tuple[str, ...]:
+        """The dataset's table and its companions, all written under the dataset's one lease."""
+        return (self.dataset,)
+
+    @property
     def column_names(self) -> tuple[str, ...]:
         """The columns that the contract's other fields may name."""
         return ()
@@ -147,6 +156,23 @@ def _unknown(field: str, names: Iterable[str], known: Iterable[str]) -> Iterator
             yield f"{field}[{position}]", f"no column '{name}'{suggest(name, options)}"
 
 
+def _faults_of_bounds(field: str, column: Column) -> Iterator[tuple[str, str]]:
+    try:
+        bounds = column.bounds
+    except ValueError as error:
+        yield field, str(error)
+    else:
+        if list(bounds) != sorted(bounds):
+            yield field, f"no value is between {bounds[0]} and {bounds[1]}; write the lowest first"
+
+
+def _hidden(field: str, sql: str, allowed: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Names that the jobs keep for themselves: those of columns begin with a letter."""
+    for name in names(sql):
+        if any(part.startswith("_") for part in name.split(".")) and name not in allowed:
+            yield field, f"'{name}' cannot be used; use the contract's columns, {' or '.join(allowed)}"
+
+
 class Bronze(Contract):
     """Records as they came."""
 
@@ -168,6 +194,11 @@ class Shaped(Contract):
     """A dataset with columns of its own."""
 
     columns: dict[Name, Column] = Field(min_length=1, description="The columns, in order.")
+
+    def _faults(self) -> Iterator[tuple[str, str]]:
+        yield from super()._faults()
+        for name, column in self.columns.items():
+            yield from _faults_of_bounds(f"columns.{name}.between", column)
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -210,6 +241,18 @@ class Silver(Shaped):
     def inputs(self) -> tuple[str, ...]:
         return (self.reads,)
 
+    @property
+    def tables(self) -> tuple[str, ...]:
+        gone = (tombstone_table(self.dataset),) if self.delivers == "changes" else ()
+        feed = (feed_table(self.dataset),) if self.change_feed else ()
+        return self.dataset, quarantine_table(self.dataset), *gone, *feed
+
+    @property
+    def time_partition(self) -> str | None:
+        """The first column of a date or time that the table is partitioned by."""
+        columns = [partition_column(field) or "" for field in self.partition_by]
+        return next((name for name in columns if self.columns[name].type in ("date", "timestamp")), None)
+
     def _faults(self) -> Iterator[tuple[str, str]]:
         yield from super()._faults()
         if layer_of(self.reads) != "bronze":
@@ -225,6 +268,20 @@ class Silver(Shaped):
         for name, column in self.columns.items():
             if not column.from_ and not column.expr:
                 yield f"columns.{name}.from", f"is missing; write the path in the record, such as after.{name}"
+        yield from self._faults_of_sql()
+
+    def _faults_of_sql(self) -> Iterator[tuple[str, str]]:
+        """Names in the contract's SQL that cannot be used."""
+        for name, column in self.columns.items():
+            yield from _hidden(f"columns.{name}.expr", column.expr, _FOR_EXPRESSIONS)
+            yield from _hidden(f"columns.{name}.check", column.check, _FOR_RULES)
+        for name, rule in self.rules.items():
+            yield from _hidden(f"rules.{name}", rule, _FOR_RULES)
+        for path in names(self.delete_when):
+            try:
+                steps(path)
+            except ValueError as error:
+                yield "delete_when", str(error)
 
     def _faults_of_delivery(self) -> Iterator[tuple[str, str]]:
         """Fields that this kind of delivery needs, and those it has no use for."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import func, select, update
+from sqlalchemy import func, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
-from lakehouse.batch import INTENT, PUBLISHED, Batch, InputFile
+from lakehouse.batch import DISCARDED, INTENT, PUBLISHED, Batch, Corrections, InputFile, TakenFile
 from lakehouse.intervals import Interval
 from lakehouse.ledger.database import batches, engine, inputs
 
@@ -18,7 +18,7 @@ def _row(batch: Batch) -> dict[str, Any]:
     return {**batch.model_dump(mode="json", exclude={*times, "published_at"}), **times}
 
 
-def intend(batch: Batch, files: Iterable[InputFile] = ()) -> None:
+def intend(batch: Batch, files: Iterable[TakenFile] = ()) -> None:
     """Write down that this batch is about to be published, with the inputs it takes."""
     row = {**_row(batch), "state": INTENT, "intended_at": func.now(), "published_at": None}
     taken = [{"batch_id": batch.batch_id, "dataset": batch.dataset, **f.model_dump()} for f in files]
@@ -28,9 +28,10 @@ def intend(batch: Batch, files: Iterable[InputFile] = ()) -> None:
             connection.execute(insert(inputs).on_conflict_do_nothing(), taken)
 
 
-def settle(batch_id: str, state: str) -> None:
-    """Record how an intended batch ended."""
-    values = {"state": state, "published_at": func.now() if state == PUBLISHED else None}
+def settle(batch_id: str, state: str, measures: Mapping[str, float] | None = None) -> None:
+    """Record how an intended batch ended, and what is known of it now."""
+    values: dict[str, Any] = {"state": state, "published_at": func.now() if state == PUBLISHED else None}
+    values |= {"measures": dict(measures)} if measures else {}
     with engine().begin() as connection:
         connection.execute(update(batches).where(batches.c.batch_id == batch_id).values(values))
 
@@ -57,22 +58,74 @@ def published_in(dataset: str, interval: Interval) -> list[Batch]:
     )
 
 
+def published(dataset: str) -> list[Batch]:
+    """Every published batch of a dataset, newest first."""
+    return _found(batches.c.dataset == dataset, batches.c.state == PUBLISHED)
+
+
 def recent(dataset: str, limit: int = 30) -> list[Batch]:
     return _found(batches.c.dataset == dataset, limit=limit)
 
 
-def taken(dataset: str, uris: Sequence[str]) -> set[tuple[str, str]]:
-    """Which of these files were taken by a published batch, as (uri, etag)."""
-    statement = (
-        select(inputs.c.uri, inputs.c.etag)
+def discarded_since_published(dataset: str) -> list[Batch]:
+    """Batches that came to nothing after the newest published one."""
+    newest = select(func.max(batches.c.intended_at)).where(batches.c.dataset == dataset, batches.c.state == PUBLISHED)
+    after = batches.c.intended_at > func.coalesce(newest.scalar_subquery(), text("'-infinity'::timestamptz"))
+    return _found(batches.c.dataset == dataset, batches.c.state == DISCARDED, after)
+
+
+def _versions(dataset: str) -> Any:
+    """Every version of every file that a published batch took, numbered from the newest."""
+    newest_first = func.row_number().over(partition_by=inputs.c.uri, order_by=batches.c.intended_at.desc())
+    return (
+        select(inputs, batches.c.interval_start, newest_first.label("age"))
         .join(batches, batches.c.batch_id == inputs.c.batch_id)
-        .where(inputs.c.dataset == dataset, batches.c.state == PUBLISHED, inputs.c.uri == func.any(list(uris)))
+        .where(inputs.c.dataset == dataset, batches.c.state == PUBLISHED)
     )
-    with engine().connect() as connection:
-        return {(row.uri, row.etag) for row in connection.execute(statement)}
 
 
 def untaken(dataset: str, files: Collection[InputFile]) -> list[InputFile]:
-    """The files that no published batch has taken, in a stable order."""
-    known = taken(dataset, [f.uri for f in files])
-    return sorted((f for f in files if (f.uri, f.etag) not in known), key=lambda f: f.uri)
+    """The files that no published batch has taken as they are now, in a stable order.
+
+    One that was taken with other bytes is a correction, and names the batch that it corrects.
+    """
+    versions = _versions(dataset).where(inputs.c.uri == func.any([f.uri for f in files])).subquery()
+    with engine().connect() as connection:
+        found = connection.execute(select(versions).where(versions.c.age == 1)).mappings()
+        known = {row["uri"]: row for row in found}
+    fresh = [f for f in files if f.uri not in known]
+    corrected = [
+        f.model_copy(update={"replaces": known[f.uri]["batch_id"]})
+        for f in files
+        if f.uri in known and known[f.uri]["etag"] != f.etag
+    ]
+    return sorted([*fresh, *corrected], key=lambda f: f.uri)
+
+
+def known_content(dataset: str, files: Collection[InputFile], within: Interval | None) -> dict[str, str]:
+    """By SHA-256, the other files in force that are as long as one of these; of one interval only, or of all."""
+    versions = _versions(dataset).subquery()
+    statement = select(versions.c.sha256, versions.c.uri).where(
+        versions.c.age == 1,
+        versions.c.same_as == "",
+        versions.c.bytes == func.any([f.bytes for f in files]),
+        versions.c.uri != func.all([f.uri for f in files]),
+    )
+    if within is not None:
+        statement = statement.where(versions.c.interval_start == within.start)
+    with engine().connect() as connection:
+        return {row.sha256: row.uri for row in connection.execute(statement.order_by(versions.c.uri.desc()))}
+
+
+def corrections(dataset: str) -> Corrections:
+    """The file versions that were replaced since, and those that replaced one."""
+    versions = _versions(dataset).subquery()
+    statement = select(versions.c.batch_id, versions.c.uri, versions.c.age, versions.c.replaces).where(
+        or_(versions.c.age > 1, versions.c.replaces != "")
+    )
+    with engine().connect() as connection:
+        found = list(connection.execute(statement))
+    return Corrections(
+        replaced=tuple(sorted((row.batch_id, row.uri) for row in found if row.age > 1)),
+        replacing=tuple(sorted((row.batch_id, row.uri) for row in found if row.replaces)),
+    )

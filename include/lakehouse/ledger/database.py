@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from functools import lru_cache
 
 from sqlalchemy import (
@@ -19,6 +20,8 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     create_engine,
+    func,
+    select,
     text,
 )
 from sqlalchemy.dialects.postgresql import JSONB
@@ -55,6 +58,7 @@ batches = Table(
     Column("writes", JSONB, nullable=False),
     Column("inputs", JSONB, nullable=False),
     Column("counts", JSONB, nullable=False),
+    Column("measures", JSONB, nullable=False),
     Column("intended_at", _Time, nullable=False),
     Column("published_at", _Time),
     Index("batches_by_interval", "dataset", "interval_start"),
@@ -67,8 +71,13 @@ inputs = Table(
     Column("uri", Text, primary_key=True),
     Column("etag", String, nullable=False),
     Column("bytes", BigInteger, nullable=False),
+    Column("replaces", String, nullable=False),  # the batch that took an earlier version of the file, or nothing
+    Column("sha256", String, nullable=False),
+    Column("rows", BigInteger, nullable=False),
+    Column("same_as", Text, nullable=False),  # the file that brought the same bytes before, or nothing
     Column("dataset", String, nullable=False),
     Index("inputs_by_uri", "dataset", "uri"),
+    Index("inputs_by_size", "dataset", "bytes"),
 )
 
 gate_results = Table(
@@ -141,6 +150,12 @@ _CREATION_LOCK = 7_316_542_001
 
 class LedgerUnreachable(LakehouseError, ConnectionError):
     """The ledger's database does not answer."""
+
+
+def now() -> datetime:
+    """The time by the ledger's own clock: one for all, whichever machine asks."""
+    with engine().connect() as connection:
+        return connection.execute(select(func.now())).scalar_one()
 
 
 @lru_cache(maxsize=1)

@@ -1,5 +1,6 @@
 """Sample data: a synthetic shop whose landing files are the same on every machine, with dirt switched on by name."""
 
+from lakehouse.sample.corrections import corrected
 from lakehouse.sample.delivery import FolderStore, LandingStore, Store, deliver, deliver_days, follow
 from lakehouse.sample.generator import generate
 from lakehouse.sample.recipe import DEFAULT_DIRT, DIRT, DRIFT_FROM, Recipe
@@ -12,6 +13,7 @@ __all__ = [
     "LandingStore",
     "Recipe",
     "Store",
+    "corrected",
     "deliver",
     "deliver_days",
     "follow",

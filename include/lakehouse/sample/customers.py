@@ -14,7 +14,12 @@ from lakehouse.sample.shop import CUSTOMER_DAYS, CUSTOMERS, Tenant, customer, re
 SEGMENTS = ("business", "consumer", "member", "trial")
 # All 350 customers are seen within a week, so that a week of files holds everybody who orders.
 DAYS_BETWEEN = 7
-WRONG: tuple[tuple[str, Any], ...] = (("segment", "??"), ("email", None))
+WRONG: tuple[tuple[str, Any], ...] = (
+    ("segment", "??"),
+    ("email", None),
+    ("email", "nobody.example.com"),
+    ("created_at", "2099-01-01T00:00:00Z"),
+)
 
 
 def histories(day: date, recipe: Recipe) -> Iterator[list[Event]]:
@@ -30,9 +35,14 @@ def histories(day: date, recipe: Recipe) -> Iterator[list[Event]]:
 def soil(event: Event, luck: Random, recipe: Recipe) -> dict[str, Any]:
     """The record as it is delivered."""
     wrong = recipe.struck("invalid", luck, WRONG)
-    if not wrong or event.record["after"] is None:
+    if event.record["after"] is None:
         return event.record
-    return event.record | {"after": event.record["after"] | dict([wrong])}
+    after = dict(event.record["after"])
+    if recipe.struck("formats", luck, [True]):
+        after["email"] = f" {after['email'].title()} "
+    if wrong:
+        after.update([wrong])
+    return event.record | {"after": after}
 
 
 def _change(who: Tenant, day: date, recipe: Recipe) -> Event:

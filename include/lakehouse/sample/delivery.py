@@ -96,7 +96,7 @@ def deliver(
     """Write the landing files of the days first to last, and return how many files were written, markers included.
 
     A folder whose marker exists is left alone, and a marker is written after all else in its folder: so a delivery
-    may be repeated, also after it was cut short. Dirt None is all but drift.
+    may be repeated, also after it was cut short. Dirt None is DEFAULT_DIRT.
     """
     recipe = Recipe.of(scale, seed, dirt, drift_from)
     return sum(written for _, written in deliver_days(first, last, recipe, store or LandingStore()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable, Collection, Iterator
-from datetime import date
+from datetime import date, timedelta
 
 from lakehouse.sample import clicks, customers, orders, products
 from lakehouse.sample.events import lines
@@ -24,7 +24,7 @@ def generate(
 ) -> Iterator[File]:
     """A day's landing files as (key, bytes), each folder's empty marker last.
 
-    Pure: the same arguments give the same bytes, whatever other days are asked for. Dirt None is all but drift, and ()
+    Pure: the same arguments give the same bytes, whatever other days are asked for. Dirt None is DEFAULT_DIRT, and ()
     is none; the records themselves do not depend on it.
     """
     recipe = Recipe.of(scale, seed, dirt, drift_from)
@@ -39,9 +39,18 @@ def folder(dataset: str, day: date) -> str:
 
 def folder_files(dataset: str, day: date, recipe: Recipe) -> Iterator[File]:
     """One dataset's files of a day, its marker last."""
-    for name, data in DATASETS[dataset](day, recipe):
+    for name, data in (*DATASETS[dataset](day, recipe), *_redelivered(dataset, day, recipe)):
         yield folder(dataset, day) + name, data
     yield folder(dataset, day) + MARKER, b""
+
+
+def _redelivered(dataset: str, day: date, recipe: Recipe) -> Iterator[File]:
+    """A file of the day before once more, under another name, if that dirt is asked for."""
+    # A catalogue is the whole truth of its day: the day before's would be another truth, not the same file again.
+    if "redelivered" in recipe.dirt and dataset != "products":
+        before = list(DATASETS[dataset](day - timedelta(days=1), recipe))
+        name, data = recipe.random("redelivered", dataset, day).choice(before)
+        yield f"again-{name}", data
 
 
 def _orders(day: date, recipe: Recipe) -> Iterator[File]:

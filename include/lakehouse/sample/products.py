@@ -19,7 +19,12 @@ def snapshot(day: date, recipe: Recipe) -> bytes:
     writer.writerow(COLUMNS)
     slots = range(recipe.count(PRODUCTS)) if day >= EPOCH else ()
     for item in sorted((product(slot, day, recipe) for slot in slots), key=lambda item: item.id):
-        writer.writerow((item.id, item.name, item.category, _price(item, day, recipe), str(item.active).lower()))
+        row = (item.id, item.name, item.category, _price(item, day, recipe), str(item.active).lower())
+        writer.writerow(row)
+        luck = recipe.random("broken", item.id, day)
+        # A broken record comes besides the good one, as it does in the other datasets.
+        if broken := recipe.struck("malformed", luck, (row[:2], (*row, "?"))):
+            writer.writerow(broken)
     return text.getvalue().encode()
 
 

@@ -19,7 +19,8 @@ EPOCH_MS = (EPOCH - date(1970, 1, 1)).days * DAY_MS
 # Fixed, not counted from the first day asked for: a day's bytes must not depend on the range.
 DRIFT_FROM = date(2026, 1, 3)
 
-# How often each kind of dirt strikes: per change, and for out_of_order per key. Drift is a matter of the day.
+# How often each kind of dirt strikes: per change, and for out_of_order per key. Drift is a matter of the day, and
+# redelivered of the folder: each holds a file of the day before.
 RATES = {
     "duplicates": 0.02,
     "malformed": 0.006,
@@ -29,9 +30,10 @@ RATES = {
     "out_of_order": 0.05,
     "invalid": 0.01,
     "drift": 1.0,
+    "redelivered": 1.0,
 }
 DIRT = tuple(RATES)
-DEFAULT_DIRT = tuple(name for name in DIRT if name != "drift")
+DEFAULT_DIRT = tuple(name for name in DIRT if name not in {"drift", "redelivered"})
 MAX_SCALE = 1000.0
 
 

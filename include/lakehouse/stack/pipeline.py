@@ -16,6 +16,11 @@ from lakehouse.stack.secret_file import remember
 SAMPLE_DAYS = 3
 SAMPLE_DAGS = ("bronze_orders", "silver_orders", "gold_daily_sales")
 SAMPLE_GOAL = SAMPLE_DAGS[-1]
+# They follow by themselves once there is something to look at.
+OTHER_DAGS = (
+    *(f"{layer}_{name}" for name in ("customers", "products", "clicks") for layer in ("bronze", "silver")),
+    "gold_click_sessions",
+)
 MAINTENANCE = maintenance_dag_id("daily")
 POLL_SECONDS = 2.0
 MINUTES = 30
@@ -51,6 +56,8 @@ def run_pipeline(known: Settings, first: date, last: date, watch: Watch) -> None
             progress = {dag: Counter(run.state for run in found) for dag, found in runs.items()}
             watch(progress)
             if progress[SAMPLE_GOAL]["success"] >= days:
+                for dag in api.dags().intersection(OTHER_DAGS):
+                    api.unpause(dag)
                 return
             _wait(deadline, "The sample's days are not in gold")
 

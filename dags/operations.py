@@ -1,0 +1,5 @@
+"""DAGs that people trigger with a form."""
+
+from lakehouse_airflow.factory import build_replay
+
+build_replay()

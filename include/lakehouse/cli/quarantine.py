@@ -1,0 +1,104 @@
+"""`lakehouse quarantine`: rejected records, and what to do about them."""
+
+from __future__ import annotations
+
+import getpass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Literal
+from uuid import uuid4
+
+import typer
+
+from lakehouse.cli.data import show
+from lakehouse.errors import LakehouseError
+
+if TYPE_CHECKING:
+    from lakehouse.contracts import Silver
+
+quarantine = typer.Typer(no_args_is_help=True)
+Dataset = Annotated[str, typer.Argument(help="Such as silver.orders.")]
+Reason = Annotated[str | None, typer.Option(help="Only records that broke this rule, such as amount.check.")]
+IntervalStart = Annotated[
+    str | None, typer.Option("--interval", help="Only the interval that begins then, such as 2026-01-01.")
+]
+Why = Annotated[str, typer.Option(help="Kept with each record.")]
+
+
+@quarantine.command("list")
+def listing(dataset: Annotated[str | None, typer.Argument(help="Such as silver.orders; else all.")] = None) -> None:
+    """Show how many records wait, by dataset, interval and reason."""
+    from lakehouse import naming
+    from lakehouse.catalog import table
+    from lakehouse.contracts import contracts
+    from lakehouse.quarantine import summary
+
+    asked = [_contract(dataset).dataset] if dataset else [c.dataset for c in contracts("silver")]
+    there = [name for name in asked if table(naming.quarantine_table(name)) is not None]
+    rows = [(name, *row) for name in there for row in summary(name)[1]]
+    show(["dataset", "interval", "reason", "records"], rows)
+
+
+@quarantine.command("show")
+def show_records(
+    dataset: Dataset,
+    reason: Reason = None,
+    interval: IntervalStart = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many.")] = 20,
+) -> None:
+    """Show rejected records as they came, with the rules they broke."""
+    from lakehouse.quarantine import records
+
+    show(*records(_contract(dataset).dataset, reason, _moment(interval), limit))
+
+
+@quarantine.command()
+def replay(dataset: Dataset, why: Why, reason: Reason = None, interval: IntervalStart = None) -> None:
+    """Put rejected records through the rules again, after the contract was mended."""
+    _resolve(dataset, "replayed", why, reason, interval)
+
+
+@quarantine.command()
+def discard(dataset: Dataset, why: Why, reason: Reason = None, interval: IntervalStart = None) -> None:
+    """Give rejected records up; they stay in quarantine, marked."""
+    _resolve(dataset, "discarded", why, reason, interval)
+
+
+def _resolve(
+    dataset: str, resolution: Literal["replayed", "discarded"], why: str, reason: str | None, interval: str | None
+) -> None:
+    from lakehouse.jobs import Chosen
+    from lakehouse.ledger import leases
+    from lakehouse.local_jobs import run_job
+    from lakehouse.plan import Attempt
+    from lakehouse.quarantine import resolve, told
+    from lakehouse.steps import take_lease
+
+    contract, user = _contract(dataset), getpass.getuser()
+    chosen = Chosen(resolution=resolution, by=user, why=why, reason=reason, interval_start=_moment(interval))
+    attempt = Attempt(f"cli/{user}/{uuid4().hex}", 1)
+    take_lease(dataset, attempt)
+    try:
+        with leases.kept(dataset, attempt.run, attempt.id):
+            counts = resolve(contract, chosen, attempt, run_job)
+    finally:
+        leases.release(dataset, attempt.run)
+    typer.echo(told(chosen, counts))
+
+
+def _contract(dataset: str) -> Silver:
+    from lakehouse.contracts import Silver, contract
+
+    found = contract(dataset)
+    if not isinstance(found, Silver):
+        raise LakehouseError(f"{dataset} has no quarantine; only silver datasets have one")
+    return found
+
+
+def _moment(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise LakehouseError(f"'{text}' is no time; write a day or an ISO time, such as 2026-01-01") from None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)

@@ -1,0 +1,222 @@
+"""What an interval's records do to a keyed table, by what they are: changes, or the whole table as it is now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_
+from typing import Any
+
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse import naming
+from lakehouse.contracts.model import Silver
+from lakehouse.jobs import CleanJob
+from spark_jobs import tables
+from spark_jobs.keeping import kept
+from spark_jobs.parsing import DELETED, REASONS
+from spark_jobs.records import of_history
+from spark_jobs.versions import OUTCOME, TARGET, Shape, against, order_of, prefixed, ranked
+
+ACTION = "_action"
+ACTIONS = {"inserted": "insert", "updated": "update", "deleted": "delete"}
+OUTCOMES = (*ACTIONS, "unchanged", "superseded", "duplicate")
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """What is to be written: each change with its action and the row it meets, and what became of the records.
+
+    `touched` are the lowest and the highest value that the rows met have in the column the table is partitioned by;
+    `deletes` are to be remembered; of the keys in `restated` only what is found there.
+    """
+
+    changes: DataFrame
+    counts: dict[str, int]
+    touched: tuple[Any, Any] = (None, None)
+    deletes: DataFrame | None = None
+    restated: DataFrame | None = None
+    refused: str = ""
+
+    @property
+    def changed(self) -> bool:
+        return any(self.counts.get(name) for name in (*ACTIONS, "vanished", "restated"))
+
+
+def delivery(spark: SparkSession, job: CleanJob, rows: DataFrame) -> Delivery:
+    """What the records do, rejected ones included: they count for which keys a snapshot holds."""
+    return _DELIVERIES[job.contract.delivers](spark, job, rows)
+
+
+def _changes(spark: SparkSession, job: CleanJob, rows: DataFrame) -> Delivery:
+    contract = job.contract
+    target, gone = _known(spark, job)
+    accepted = ranked(_accepted(rows), contract.key, contract.newest_by).withColumnRenamed(OUTCOME, "_in_batch")
+    if not job.corrections.replaced:
+        return _judged(contract, accepted, target, gone)
+    suspects = kept(_suspects(job, target, gone))
+    restated = kept(_restated(spark, job, target, suspects))
+    usual = _judged(contract, accepted.join(suspects, list(contract.key), "left_anti"), target, gone)
+    settled = _tallied(contract, _settled(contract, accepted, restated)).counts
+    again = _tallied(contract, restated)
+    counts = {name: usual.counts[name] + settled[name] for name in OUTCOMES}
+    counts["restated"] = sum(again.counts[name] for name in ACTIONS)
+    return Delivery(
+        changes=usual.changes.unionByName(_acting(restated), allowMissingColumns=True),
+        counts=counts,
+        touched=_widest(usual.touched, again.touched),
+        deletes=usual.deletes,
+        restated=restated,
+    )
+
+
+def _judged(contract: Silver, accepted: DataFrame, target: DataFrame, gone: DataFrame) -> Delivery:
+    """Each record against what the table and its tombstones hold."""
+    judged = kept(_final(against(accepted, target, gone, _shape(contract))))
+    tally = _tallied(contract, judged)
+    deletes = judged.where(DELETED).where(_is("deleted", "unchanged")) if tally.deletes else None
+    return Delivery(_acting(judged), tally.counts, tally.touched, deletes)
+
+
+def _suspects(job: CleanJob, target: DataFrame, gone: DataFrame) -> DataFrame:
+    """The keys whose row, or whose delete, came from a file that was corrected: another version may count now."""
+    key = list(job.contract.key)
+    corrected = F.col("_source_file").isin([uri for _, uri in job.corrections.replaced])
+    return target.where(corrected).select(*key).union(gone.where(corrected).select(*key)).distinct()
+
+
+def _restated(spark: SparkSession, job: CleanJob, target: DataFrame, suspects: DataFrame) -> DataFrame:
+    """For each suspected key its newest version in the whole history, the row that the table holds, and the outcome."""
+    contract = job.contract
+    key = list(contract.key)
+    history = of_history(spark, job).join(F.broadcast(suspects), key, "left_semi")
+    newest = ranked(history, contract.key, contract.newest_by).where(_is("newest"))
+    known = prefixed(target, TARGET, (*key, *contract.columns, *order_of(contract.newest_by)))
+    meeting = [F.col(name) == F.col(TARGET + name) for name in key]
+    # Keys that history does not know any more keep their name, so that their row can be found and deleted.
+    found = suspects.join(newest.drop(OUTCOME), key, "left").join(known, meeting, "left")
+    held, alive = F.col(TARGET + key[0]).isNotNull(), F.coalesce(~F.col(DELETED), F.lit(False))
+    outcome = (
+        F.when(~alive & held, "deleted")
+        .when(alive & ~held, "inserted")
+        .when(alive & ~_same(contract), "updated")
+        .otherwise("unchanged")
+    )
+    return found.withColumn(OUTCOME, outcome)
+
+
+def _settled(contract: Silver, accepted: DataFrame, restated: DataFrame) -> DataFrame:
+    """The outcome of the records whose keys were looked up in the history."""
+    place = ["_source_file", "_source_offset"]
+    winners = restated.select(
+        *contract.key, *(F.col(name).alias(f"_won_{name}") for name in place), F.col(OUTCOME).alias("_of_key")
+    )
+    mine = accepted.join(winners, list(contract.key))
+    won = reduce(and_, [F.col(name) == F.col(f"_won_{name}") for name in place])
+    outcome = F.when(F.col("_in_batch") != "newest", F.col("_in_batch")).when(won, F.col("_of_key"))
+    return mine.withColumn(OUTCOME, outcome.otherwise("superseded"))
+
+
+def _snapshot(spark: SparkSession, job: CleanJob, rows: DataFrame) -> Delivery:
+    contract = job.contract
+    target = tables.version(spark, contract.dataset, job.bases[contract.dataset])
+    accepted = ranked(_accepted(rows), contract.key, ()).withColumnRenamed(OUTCOME, "_in_batch")
+    known = prefixed(target, TARGET, (*contract.key, *contract.columns))
+    meeting = [F.col(name) == F.col(TARGET + name) for name in contract.key]
+    held = F.col(TARGET + contract.key[0]).isNotNull()
+    outcome = F.when(~held, "inserted").when(_same(contract), "unchanged").otherwise("updated")
+    outcome = F.lit("superseded") if job.outdated else outcome
+    judged = kept(_final(accepted.join(known, meeting, "left").withColumn(OUTCOME, outcome)))
+    tally = _tallied(contract, judged)
+    if job.outdated:
+        return Delivery(_acting(judged), tally.counts)
+    absent = [F.col(name) == F.col(TARGET + name) for name in contract.key]
+    missing = known.join(rows.select(*contract.key).distinct(), absent, "left_anti")
+    keys = missing.select("*", *(F.col(TARGET + name).alias(name) for name in contract.key))
+    deleted = kept(keys.withColumn(OUTCOME, F.lit("deleted")))
+    changes = _acting(judged).unionByName(_acting(deleted), allowMissingColumns=True)
+    gone = _tallied(contract, deleted)
+    vanished = gone.counts["deleted"]
+    return Delivery(
+        changes,
+        {**tally.counts, "vanished": vanished},
+        _widest(tally.touched, gone.touched),
+        refused=_too_many(contract, vanished, target.count()) if vanished else "",
+    )
+
+
+def _too_many(contract: Silver, vanished: int, held: int) -> str:
+    if vanished <= contract.most_deleted * held:
+        return ""
+    return (
+        f"the snapshot lacks {vanished} of the table's {held} rows, more than most_deleted: {contract.most_deleted:.0%}"
+    )
+
+
+_DELIVERIES: dict[str, Callable[[SparkSession, CleanJob, DataFrame], Delivery]] = {
+    "changes": _changes,
+    "snapshot": _snapshot,
+}
+
+
+def _accepted(rows: DataFrame) -> DataFrame:
+    return rows.where(F.size(REASONS) == 0)
+
+
+def _known(spark: SparkSession, job: CleanJob) -> tuple[DataFrame, DataFrame]:
+    """The table and its tombstones, as they were when the batch was planned."""
+    dataset = job.contract.dataset
+    gone = naming.tombstone_table(dataset)
+    return tables.version(spark, dataset, job.bases[dataset]), tables.version(spark, gone, job.bases[gone])
+
+
+def _shape(contract: Silver) -> Shape:
+    return Shape(contract.key, list(contract.columns), order_of(contract.newest_by))
+
+
+def _same(contract: Silver) -> SparkColumn:
+    return reduce(and_, [F.col(name).eqNullSafe(F.col(TARGET + name)) for name in contract.columns])
+
+
+def _final(decided: DataFrame) -> DataFrame:
+    """What a newer version in the same batch has decided already stays decided."""
+    outcome = F.when(F.col("_in_batch") == "newest", F.col(OUTCOME)).otherwise(F.col("_in_batch"))
+    return decided.withColumn(OUTCOME, outcome)
+
+
+def _is(*outcomes: str) -> SparkColumn:
+    return F.col(OUTCOME).isin(*outcomes)
+
+
+@dataclass(frozen=True)
+class _Tally:
+    counts: dict[str, int]
+    touched: tuple[Any, Any]
+    deletes: int
+
+
+def _tallied(contract: Silver, judged: DataFrame) -> _Tally:
+    """In one pass: records by outcome, deletes among them, and the days between which the rows they meet lie."""
+    column = TARGET + (contract.time_partition or "")
+    met = (F.col(column) if column in judged.columns else F.lit(None)).cast("date")
+    delete = F.count_if(F.col(DELETED)) if DELETED in judged.columns else F.lit(0)
+    rows = (
+        judged.groupBy(OUTCOME).agg(F.count("*").alias("n"), F.min(met), F.max(met), delete.alias("deletes")).collect()
+    )
+    counts = {row[OUTCOME]: row["n"] for row in rows}
+    touched = _widest(*((row[2], row[3]) for row in rows if row[OUTCOME] in ACTIONS))
+    return _Tally({name: counts.get(name, 0) for name in OUTCOMES}, touched, sum(row["deletes"] for row in rows))
+
+
+def _widest(*ranges: tuple[Any, Any]) -> tuple[Any, Any]:
+    lowest = [low for low, _ in ranges if low is not None]
+    highest = [high for _, high in ranges if high is not None]
+    return min(lowest, default=None), max(highest, default=None)
+
+
+def _acting(judged: DataFrame) -> DataFrame:
+    action = F.create_map(*(F.lit(word) for pair in ACTIONS.items() for word in pair))[F.col(OUTCOME)]
+    return judged.where(_is(*ACTIONS)).withColumn(ACTION, action)

@@ -1,0 +1,50 @@
+"""The records that a clean job looks at: of its interval, or of the table's whole history."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse.batch import Corrections
+from lakehouse.jobs import CleanJob
+from spark_jobs import tables
+from spark_jobs.parsing import REASONS, parsed
+
+_PAIR = ["_batch_id", "_source_file"]
+
+
+def of_interval(spark: SparkSession, job: CleanJob) -> DataFrame:
+    """The interval's records, parsed; of a file that was corrected, the newest version only."""
+    bronze = tables.version(spark, job.contract.reads, job.input_snapshot)
+    mine = bronze.where(F.col("_ingestion_date").isin(job.interval.days) & F.col("_batch_id").isin(*job.input_batches))
+    ended = mine.withColumn("_interval_end", F.lit(job.interval_end).cast("timestamp"))
+    return _parsed(spark, job, ended, job.corrections)
+
+
+def of_history(spark: SparkSession, job: CleanJob) -> DataFrame:
+    """Every record that the table is made from and that keeps the contract, whenever it came."""
+    bronze = tables.version(spark, job.contract.reads, job.input_snapshot)
+    origins = [(origin.batch_id, origin.interval_end) for origin in job.history]
+    ends = spark.createDataFrame(origins, "_batch_id string, _interval_end timestamp")
+    ended = bronze.join(F.broadcast(ends), "_batch_id")
+    return _parsed(spark, job, ended, job.all_corrections).where(F.size(REASONS) == 0)
+
+
+def _parsed(spark: SparkSession, job: CleanJob, rows: DataFrame, corrections: Corrections) -> DataFrame:
+    current = _marked(spark, rows, corrections.replaced, "_replaced").where("NOT _replaced").drop("_replaced")
+    if not job.contract.late_data:
+        return parsed(current, job.contract).drop("_interval_end")
+    # A correction is late by nature: what it mends is older than itself.
+    exempt = _marked(spark, current, corrections.replacing, "_exempt")
+    late_before = F.when(~F.col("_exempt"), F.col("_interval_end") - F.lit(job.contract.late_data))
+    return parsed(exempt, job.contract, late_before).drop("_interval_end", "_exempt")
+
+
+def _marked(spark: SparkSession, rows: DataFrame, pairs: Sequence[tuple[str, str]], name: str) -> DataFrame:
+    """Rows with a column that says whether their batch and file are among the pairs."""
+    if not pairs:
+        return rows.withColumn(name, F.lit(False))
+    known = spark.createDataFrame(list(pairs), "_batch_id string, _source_file string").withColumn(name, F.lit(True))
+    return rows.join(F.broadcast(known), _PAIR, "left").withColumn(name, F.coalesce(F.col(name), F.lit(False)))

@@ -1,0 +1,28 @@
+"""What on-call reads: one line that says what is wrong, whoever raised it."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_jobs.errors import one_sentence
+
+WORKER = """An exception was thrown from the Python worker. Please see the stack trace below.
+Traceback (most recent call last):
+  File "worker.py", line 1, in main
+lakehouse.errors.LakehouseError: s3://landing/a.json is gone; run it again
+
+JVM stacktrace:
+org.apache.spark.SparkException: no.such.Thing: else
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (WORKER, "error: s3://landing/a.json is gone; run it again"),
+        ("[DIVIDE_BY_ZERO] Division by zero.\n\nJVM stacktrace:\nat x", "error: [DIVIDE_BY_ZERO] Division by zero."),
+        ("", "error: ValueError"),
+    ],
+)
+def test_the_last_line_says_what_is_wrong(text, sentence):
+    assert one_sentence(ValueError(text)) == sentence

@@ -1,0 +1,143 @@
+"""Rejected records: counted, shown, replayed once, given up; and a batch of too many of them is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from lakehouse import quarantine, steps
+from lakehouse.jobs import Chosen
+from lakehouse.ledger import leases
+from lakehouse.naming import quarantine_table
+from lakehouse.plan import Attempt
+from lakehouse.query import run_sql
+from tests.stack.shop import Shop, in_session
+
+DAY = date(2026, 1, 1)
+BRONZE = """
+dataset: bronze.things_{suffix}
+description: Things.
+owner: team
+start: 2026-01-01
+source: {{kind: files, path: "things_{suffix}/{{interval:%Y-%m-%d}}/"}}
+"""
+SILVER = """
+dataset: silver.things_{suffix}
+description: Things.
+owner: team
+start: 2026-01-01
+reads: bronze.things_{suffix}
+columns:
+  thing_id: {{type: bigint, required: true, from: id}}
+  colour:   {{type: string, accepted: [{accepted}], from: colour}}
+  seen_at:  {{type: timestamp, required: true, from: at}}
+{delivery}
+"""
+DELIVERIES = {
+    "changes": "key: [thing_id]\nnewest_by: [seen_at]\nchange_feed: true",
+    "events": "delivers: events\nduplicate_by: [thing_id]\npartition_by: [day(seen_at)]",
+}
+
+
+def things(folder: Path, delivery: str) -> Shop:
+    """A dataset of a test's own, whose contract takes red and blue."""
+    shop = Shop(folder, f"t{uuid4().hex[:6]}", "things")
+    for layer in ("bronze", "silver"):
+        (folder / layer).mkdir()
+    (folder / "bronze" / f"things_{shop.suffix}.yaml").write_text(BRONZE.format(suffix=shop.suffix))
+    (folder / "layers.yaml").write_text(
+        "".join(
+            f"{layer}: {{sla: {{ready_within: 1h}}, retention: {{snapshots: 7d}}, maintenance: {{tier: daily}}}}\n"
+            for layer in ("bronze", "silver")
+        )
+    )
+    accept(shop, delivery, "red, blue")
+    return shop
+
+
+def accept(shop: Shop, delivery: str, colours: str) -> None:
+    text = SILVER.format(suffix=shop.suffix, accepted=colours, delivery=DELIVERIES[delivery])
+    (shop.folder / "silver" / f"things_{shop.suffix}.yaml").write_text(text)
+
+
+def deliver(shop: Shop, *colours: str) -> None:
+    records = [{"id": n, "colour": colour, "at": "2026-01-01T10:00:00Z"} for n, colour in enumerate(colours)]
+    data = "".join(json.dumps(record) + "\n" for record in records).encode()
+    shop.put([(f"things_{shop.suffix}/{DAY}/part.jsonl", data), (f"things_{shop.suffix}/{DAY}/_SUCCESS", b"")])
+
+
+@pytest.fixture(params=list(DELIVERIES))
+def shop(request, stack, spark, tmp_path) -> Iterator[Shop]:
+    """Ten things, of which the contract rejects two."""
+    opened = things(tmp_path, request.param)
+    deliver(opened, *["red"] * 8, "green", "violet")
+    for dataset in opened.datasets:
+        opened.run(dataset, DAY, in_session(spark))
+    yield opened
+    opened.close()
+
+
+def resolve(shop: Shop, spark: Any, resolution: Any, **which: Any) -> dict[str, int]:
+    attempt = Attempt(f"test/{uuid4().hex}", 1)
+    chosen = Chosen(resolution=resolution, by="ann", why="mended", **which)
+    steps.take_lease(shop.silver, attempt)
+    try:
+        return quarantine.resolve(shop.contract(shop.silver), chosen, attempt, in_session(spark))
+    finally:
+        leases.release(shop.silver, attempt.run)
+
+
+def rows(shop: Shop) -> list[tuple[Any, ...]]:
+    return sorted(run_sql(f"SELECT thing_id, colour FROM {shop.silver}")[1])
+
+
+def kept(shop: Shop) -> list[tuple[Any, ...]]:
+    columns = "_source_offset, _reasons, _resolution, _resolved_by, _resolved_why, _resolved_at IS NOT NULL"
+    return sorted(run_sql(f"SELECT {columns} FROM {quarantine_table(shop.silver)}")[1])
+
+
+WAITING = (None, None, None, False)
+REPLAYED = ("replayed", "ann", "mended", True)
+
+
+def test_a_mended_contract_takes_rejected_records_in_once(shop, spark):
+    delivery = "events" if not shop.contract(shop.silver).key else "changes"
+    assert [row[:3] for row in kept(shop)] == [(8, ["colour.accepted"], None), (9, ["colour.accepted"], None)]
+    accept(shop, delivery, "red, blue, green")
+    counts = resolve(shop, spark, "replayed")
+    assert (counts["rows_in"], counts["inserted"], counts["quarantined"]) == (2, 1, 1)
+    assert (8, "green") in rows(shop)
+    assert len(rows(shop)) == 9
+    assert [row[2:] for row in kept(shop)] == [REPLAYED, WAITING]
+
+    assert resolve(shop, spark, "replayed", reason="colour.type")["rows_in"] == 0
+    assert resolve(shop, spark, "replayed")["inserted"] == 0
+    shop.run(shop.silver, DAY, in_session(spark))
+    assert len(rows(shop)) == 9
+    assert [row[2:] for row in kept(shop)] == [REPLAYED, WAITING]
+    assert shop.run(shop.silver, DAY, in_session(spark)) is None
+
+
+def test_records_that_are_given_up_stay_and_say_so(shop, spark):
+    assert resolve(shop, spark, "discarded", reason="colour.accepted") == {"rows_in": 2, "quarantined": 2}
+    assert [row[2:] for row in kept(shop)] == [("discarded", "ann", "mended", True)] * 2
+    assert resolve(shop, spark, "discarded")["rows_in"] == 0
+    assert len(rows(shop)) == 8
+    assert quarantine.summary(shop.silver)[1] == []
+
+
+def test_a_batch_of_too_many_rejected_records_is_refused_with_its_top_reasons(stack, spark, tmp_path):
+    shop = things(tmp_path, "changes")
+    deliver(shop, *["red"] * 6, "green", "violet", "black", "white")
+    shop.run(shop.bronze, DAY, in_session(spark))
+    with pytest.raises(steps.GateFailed, match=r"4 of 10 records are rejected.*20%.*colour.accepted 4"):
+        shop.run(shop.silver, DAY, in_session(spark))
+    assert rows(shop) == []
+    assert leases.holder(shop.silver) is None
+    shop.close()
