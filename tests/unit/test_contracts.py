@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 
 import jsonschema
@@ -14,8 +15,10 @@ from typer.testing import CliRunner
 from lakehouse.catalog import catalog
 from lakehouse.cli.contracts import contracts
 from lakehouse.contracts import AnyContract, load
+from lakehouse.contracts.bounds import read_bound
 from lakehouse.contracts.load import Loaded
 from lakehouse.contracts.model import MODELS
+from lakehouse.contracts.paths import names, steps
 from lakehouse.contracts.reference import reference
 from lakehouse.contracts.schema import SCHEMA_FILE, json_schema
 from lakehouse.intervals import Interval
@@ -92,6 +95,7 @@ def test_good_contracts_have_no_problem(tmp_path):
     assert loaded(tmp_path).problems == ()
 
 
+PATH_FIX = 'put dots between names, [0] behind a list, and double quotes around a name that holds . [ or "'
 MISTAKES = [
     ("bronze", "kind: files,", "kind: files, fromat: text,",
      "source.fromat: unknown field; did you mean 'format'?"),
@@ -127,6 +131,26 @@ MISTAKES = [
      "late_data: '3 days' is no duration; write a number and s, m, h or d, such as 90m or 3d"),
     ("silver", "from: id}", "from: id, accepted: [yes]}",
      "columns.event_id.accepted[0]: must be text, not True; put it in quotes"),
+    ("silver", "check: amount >= 0", "between: [0, many]",
+     "columns.amount.between: 'many' is no decimal(12,2); write one, such as 2.5"),
+    ("silver", "check: amount >= 0", "between: [0, 0.001]",
+     "columns.amount.between: '0.001' is no decimal(12,2); write one, such as 2.5"),
+    ("silver", "check: amount >= 0", "between: [5, 1]",
+     "columns.amount.between: no value is between 5 and 1; write the lowest first"),
+    ("silver", "from: at}", "from: at, between: [2026-01-01, '2026-02-31']}",
+     "columns.seen_at.between: '2026-02-31' is no timestamp; write one, such as 2026-01-31T12:00:00Z"),
+    ("silver", "from: amount, check: amount >= 0", "expr: abs(`_text_x`)",
+     "columns.amount.expr: '_text_x' cannot be used; use columns or _source_file, _ingestion_date, _ingested_at"),
+    ("silver", "amount >= 0", "amount >= length(_raw_payload)",
+     "columns.amount.check: '_raw_payload' cannot be used; use columns or _source_file, _source_offset"),
+    ("silver", "key: [event_id]", "key: [event_id]\nrules: {soon: seen_at < _ingested_at}",
+     "rules.soon: '_ingested_at' cannot be used; use columns or _source_file, _source_offset"),
+    ("silver", "from: amount", "from: [amount, a..b]",
+     f"columns.amount.from[1]: 'a..b' is no path; {PATH_FIX}"),
+    ("silver", "key: [event_id]", "key: [event_id]\ndelete_when: '`a[` = 1'",
+     f"delete_when: 'a[' is no path; {PATH_FIX}"),
+    ("gold", "day:    {type: date,", "day:    {type: date, between: [2026-12-31, 2026-01-01],",
+     "columns.day.between: no value is between 2026-12-31 and 2026-01-01; write the lowest first"),
     ("silver", "reads: bronze.events", "reads: bronze.event",
      "reads: no dataset 'bronze.event'; did you mean 'bronze.events'?"),
     ("silver", "reads: bronze.events", "reads: gold.daily",
@@ -145,6 +169,48 @@ def test_a_mistake_is_named_by_file_field_and_fix(tmp_path, layer, right, wrong,
     file = {"bronze": "bronze/events.yaml", "silver": "silver/events.yaml", "gold": "gold/daily.yaml"}[layer]
     assert right in GOOD[file]
     assert problems(tmp_path, {file: GOOD[file].replace(right, wrong)}) == [f"{file}: {problem}"]
+
+
+@pytest.mark.parametrize("path", ["", ".a", "a.", '"a', '"a"b', "[0]", "a[b]", "a[-1]", "a[9999999999]", "a[0]b"])
+def test_a_path_that_means_nothing_is_refused(path):
+    with pytest.raises(ValueError, match="is no path"):
+        steps(path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "bad"),
+    [
+        ("int", ["1.0", 2**31, "x", float("nan"), float("inf"), "1e999999999"]),
+        ("bigint", [2**63, 0.5]),
+        ("double", [float("nan"), "-Infinity", "1e400"]),
+        ("decimal(38,0)", ["1" * 39, "0.1"]),
+        ("date", ["2026-02-31", "2026-01-01T00:00:00", 2026]),
+        ("timestamp", ["2026-13-01", "12:00", 5]),
+    ],
+)
+def test_a_bound_that_its_column_cannot_hold_is_refused(kind, bad):
+    for bound in bad:
+        with pytest.raises(ValueError, match="; write one, such as"):
+            read_bound(bound, kind)
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "bound"),
+    [
+        ("bigint", "1e3", 1000),
+        ("double", 5, 5.0),
+        ("decimal(38,0)", "9" * 38, Decimal("9" * 38)),
+        ("timestamp", "2026-01-01", datetime(2026, 1, 1, tzinfo=UTC)),
+        ("timestamp", "2026-01-01T02:00:00+02:00", datetime(2026, 1, 1, tzinfo=UTC)),
+    ],
+)
+def test_a_bound_is_a_value_of_its_column(kind, given, bound):
+    assert read_bound(given, kind) == bound
+
+
+def test_names_in_sql_are_told_from_texts_numbers_and_functions():
+    sql = """lower(Op) = 'a b' AND n > 1e5 OR `x y` IN ("c", r'\\') AND t.d IS NOT NULL"""
+    assert names(sql) == ["Op", "n", "x y", "t.d"]
 
 
 def test_all_mistakes_of_a_contract_are_told_at_once(tmp_path):

@@ -170,7 +170,7 @@ def _hidden(field: str, sql: str, allowed: Sequence[str]) -> Iterator[tuple[str,
     """Names that the jobs keep for themselves: those of columns begin with a letter."""
     for name in names(sql):
         if any(part.startswith("_") for part in name.split(".")) and name not in allowed:
-            yield field, f"'{name}' cannot be used; use the contract's columns, {' or '.join(allowed)}"
+            yield field, f"'{name}' cannot be used; use columns or {', '.join(allowed)}"
 
 
 class Bronze(Contract):
