@@ -16,7 +16,7 @@ from lakehouse.contracts.model import LINEAGE_COLUMNS, Silver
 from lakehouse.jobs import CleanJob, Written
 from lakehouse.naming import quoted
 from spark_jobs import tables
-from spark_jobs.deliveries import ACTION, ACTIONS, Delivery, delivery
+from spark_jobs.deliveries import ACTION, ACTIONS, PLACE, Delivery, delivery
 from spark_jobs.feed import write_feed
 from spark_jobs.keeping import kept
 from spark_jobs.parsing import DELETED, REASONS
@@ -24,7 +24,6 @@ from spark_jobs.records import of_interval
 from spark_jobs.versions import OUTCOME, Shape, against, order_of
 
 TOP_REASONS = 3
-PLACE = ["_source_file", "_source_offset"]
 
 
 def clean(spark: SparkSession, job: CleanJob) -> Written:

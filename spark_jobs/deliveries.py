@@ -22,8 +22,10 @@ from spark_jobs.records import of_history
 from spark_jobs.versions import OUTCOME, TARGET, Shape, against, order_of, prefixed, ranked
 
 ACTION = "_action"
-ACTIONS = {"inserted": "insert", "updated": "update", "deleted": "delete"}
-OUTCOMES = (*ACTIONS, "unchanged", "superseded", "duplicate")
+PLACE = ["_source_file", "_source_offset"]
+# A row moves when another file than the one it came from holds it now, word for word.
+ACTIONS = {"inserted": "insert", "updated": "update", "deleted": "delete", "moved": "move"}
+OUTCOMES = ("inserted", "updated", "deleted", "unchanged", "superseded", "duplicate")
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class Delivery:
 
     @property
     def changed(self) -> bool:
-        return any(self.counts.get(name) for name in (*ACTIONS, "vanished", "restated"))
+        return any(self.counts.get(name) for name in ("inserted", "updated", "deleted", "vanished", "restated"))
 
 
 def delivery(spark: SparkSession, job: CleanJob, rows: DataFrame) -> Delivery:
@@ -63,7 +65,7 @@ def _changes(spark: SparkSession, job: CleanJob, rows: DataFrame) -> Delivery:
     settled = _tallied(contract, _settled(contract, accepted, restated)).counts
     again = _tallied(contract, restated)
     counts = {name: usual.counts[name] + settled[name] for name in OUTCOMES}
-    counts["restated"] = sum(again.counts[name] for name in ACTIONS)
+    counts["restated"] = again.changes
     return Delivery(
         changes=usual.changes.unionByName(_acting(restated), allowMissingColumns=True),
         counts=counts,
@@ -103,19 +105,22 @@ def _restated(spark: SparkSession, job: CleanJob, target: DataFrame, suspects: D
         F.when(~alive & held, "deleted")
         .when(alive & ~held, "inserted")
         .when(alive & ~_same(contract), "updated")
+        .when(alive & ~_same_place(), "moved")
         .otherwise("unchanged")
     )
     return found.withColumn(OUTCOME, outcome)
 
 
+def _same_place() -> SparkColumn:
+    return reduce(and_, [F.col(name) == F.col(TARGET + name) for name in PLACE])
+
+
 def _settled(contract: Silver, accepted: DataFrame, restated: DataFrame) -> DataFrame:
     """The outcome of the records whose keys were looked up in the history."""
-    place = ["_source_file", "_source_offset"]
-    winners = restated.select(
-        *contract.key, *(F.col(name).alias(f"_won_{name}") for name in place), F.col(OUTCOME).alias("_of_key")
-    )
+    of_key = F.when(_is("moved"), "unchanged").otherwise(F.col(OUTCOME)).alias("_of_key")
+    winners = restated.select(*contract.key, *(F.col(name).alias(f"_won_{name}") for name in PLACE), of_key)
     mine = accepted.join(winners, list(contract.key))
-    won = reduce(and_, [F.col(name) == F.col(f"_won_{name}") for name in place])
+    won = reduce(and_, [F.col(name) == F.col(f"_won_{name}") for name in PLACE])
     outcome = F.when(F.col("_in_batch") != "newest", F.col("_in_batch")).when(won, F.col("_of_key"))
     return mine.withColumn(OUTCOME, outcome.otherwise("superseded"))
 
@@ -194,6 +199,7 @@ def _is(*outcomes: str) -> SparkColumn:
 @dataclass(frozen=True)
 class _Tally:
     counts: dict[str, int]
+    changes: int
     touched: tuple[Any, Any]
     deletes: int
 
@@ -208,7 +214,9 @@ def _tallied(contract: Silver, judged: DataFrame) -> _Tally:
     )
     counts = {row[OUTCOME]: row["n"] for row in rows}
     touched = _widest(*((row[2], row[3]) for row in rows if row[OUTCOME] in ACTIONS))
-    return _Tally({name: counts.get(name, 0) for name in OUTCOMES}, touched, sum(row["deletes"] for row in rows))
+    changes = sum(counts.get(name, 0) for name in ACTIONS)
+    deletes = sum(row["deletes"] for row in rows)
+    return _Tally({name: counts.get(name, 0) for name in OUTCOMES}, changes, touched, deletes)
 
 
 def _widest(*ranges: tuple[Any, Any]) -> tuple[Any, Any]:

@@ -231,7 +231,7 @@ class Branch:
         self.spark.sql(f"DELETE FROM {self._target()} WHERE {where}")
 
     def merge(self, changes: DataFrame, key: Sequence[str], bounds: str = "") -> None:
-        """Apply rows that carry an `_action` of insert, update or delete; `bounds` narrows the target's files."""
+        """Apply rows that carry an `_action` of insert, update, move or delete; `bounds` narrows the target's files."""
         columns = [c for c in changes.columns if c != "_action"]
         changes.createOrReplaceTempView("lakehouse_changes")
         on = " AND ".join(f"t.{quoted(c)} <=> s.{quoted(c)}" for c in key) + (f" AND {bounds}" if bounds else "")
@@ -241,7 +241,7 @@ class Branch:
         self.spark.sql(
             f"MERGE INTO {self._target()} t USING lakehouse_changes s ON {on} "
             "WHEN MATCHED AND s._action = 'delete' THEN DELETE "
-            f"WHEN MATCHED AND s._action = 'update' THEN UPDATE SET {assignments} "
+            f"WHEN MATCHED AND s._action IN ('update', 'move') THEN UPDATE SET {assignments} "
             f"WHEN NOT MATCHED AND s._action = 'insert' THEN INSERT ({names}) VALUES ({values})"
         )
 

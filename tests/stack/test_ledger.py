@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from lakehouse import naming
-from lakehouse.batch import DISCARDED, PUBLISHED, Batch, InputFile, TableWrite
+from lakehouse.batch import DISCARDED, PUBLISHED, Batch, InputFile, TableWrite, TakenFile
 from lakehouse.catalog import catalog
 from lakehouse.intervals import Interval
 from lakehouse.ledger import batches, leases
@@ -19,6 +19,7 @@ from tests.stack import tables
 
 DAY = Interval(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC))
 FILE = InputFile(uri="s3://landing/x/1.json", etag="abc", bytes=3)
+TAKEN = TakenFile(**FILE.model_dump(), sha256="s1", rows=1)
 
 
 @pytest.fixture
@@ -79,18 +80,40 @@ def test_nobody_releases_somebody_elses_lease(dataset):
     assert held.owner == "a"
 
 
+def take(dataset: str, batch_id: str, *files: TakenFile) -> None:
+    """A published batch that took files."""
+    batches.intend(batch(dataset).model_copy(update={"batch_id": batch_id}), files)
+    batches.settle(batch_id, PUBLISHED)
+
+
 def test_a_file_counts_as_taken_only_when_its_batch_is_published(dataset):
-    batches.intend(batch(dataset), [FILE])
+    batches.intend(batch(dataset), [TAKEN])
     assert batches.untaken(dataset, [FILE]) == [FILE]
     batches.settle(batch(dataset).batch_id, PUBLISHED)
     assert batches.untaken(dataset, [FILE]) == []
 
 
-def test_the_same_name_with_other_bytes_is_not_taken(dataset):
-    batches.intend(batch(dataset), [FILE])
-    batches.settle(batch(dataset).batch_id, PUBLISHED)
+def test_a_file_with_other_bytes_than_it_was_taken_with_is_a_correction_also_when_it_goes_back(dataset):
+    first, second = f"{dataset}-1", f"{dataset}-2"
     corrected = FILE.model_copy(update={"etag": "def"})
-    assert batches.untaken(dataset, [FILE, corrected]) == [corrected]
+    take(dataset, first, TAKEN)
+    assert batches.untaken(dataset, [corrected]) == [corrected.model_copy(update={"replaces": first})]
+    take(dataset, second, TAKEN.model_copy(update={"etag": "def", "sha256": "s2", "replaces": first}))
+    assert batches.untaken(dataset, [corrected]) == []
+    assert batches.untaken(dataset, [FILE]) == [FILE.model_copy(update={"replaces": second})]
+    assert batches.corrections(dataset).replaced == ((first, FILE.uri),)
+    assert batches.corrections(dataset).replacing == ((second, FILE.uri),)
+
+
+def test_content_is_known_by_files_in_force_of_the_same_length(dataset):
+    other = FILE.model_copy(update={"uri": "s3://landing/x/2.json"})
+    take(dataset, f"{dataset}-1", TAKEN)
+    assert batches.known_content(dataset, [other], None) == {"s1": FILE.uri}
+    assert batches.known_content(dataset, [other], DAY) == {"s1": FILE.uri}
+    assert batches.known_content(dataset, [other.model_copy(update={"bytes": 4})], None) == {}
+    assert batches.known_content(dataset, [FILE, other], None) == {}
+    take(dataset, f"{dataset}-2", TAKEN.model_copy(update={"etag": "def", "sha256": "s2"}))
+    assert batches.known_content(dataset, [other], None) == {"s2": FILE.uri}
 
 
 def test_a_crash_after_publish_is_settled_as_published(made):
