@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.contracts import Column
 from lakehouse.contracts.fields import Cleaner
-from spark_jobs.payloads import at, is_number
+from spark_jobs.payloads import at, is_text
 
 _LAST_SECOND = 253_402_300_799  # of the year 9999
 # A number's text is no longer; a hostile one would keep Java busy for the square of its length.
@@ -48,8 +48,8 @@ def _cleaned(path: str, cleaners: tuple[Cleaner, ...]) -> SparkColumn:
     if not cleaners:
         return text
     cleaned = reduce(lambda so_far, cleaner: CLEANERS[cleaner](so_far), cleaners, text)
-    # Cleaners are for what people write: 1.234 is no thousand where it is a JSON number.
-    return F.when(is_number(path), text).otherwise(cleaned)
+    # Cleaners are for what people write: the JSON number 1.234 is no thousand anywhere.
+    return F.when(is_text(path), cleaned).otherwise(text)
 
 
 def cast(text: SparkColumn, column: Column) -> SparkColumn:

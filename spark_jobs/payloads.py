@@ -16,23 +16,31 @@ _TEXT = r'(?s)"(?:[^"\\]++|\\.)*+"'
 _DOUBLE = r"[:\[,]\s*+-?[\d.]++(?:(?<=[\d.]{39})|[eE])"
 _LONG = r"[\d.]{39}|[\d.]{16,38}[eE]|[\d.]{1,38}[eE][+-]?0*[1-9]\d\d"
 _LONG_NUMBER = rf"([:\[,]\s*)(-?(?={_LONG})(?:0|[1-9]\d*+)(?:\.\d++)?(?:[eE][+-]?\d++)?)(?=\s*[,}}\]])"
+# Writing deeper values overflows the stack, which ends the JVM.
+_DEEPEST = 100
+_MANY_BRACKETS = rf"\A(?:[^\[{{]*+[\[{{]){{{_DEEPEST + 1}}}"
+_SHALLOW_BRACKETS = r"\A" + r"[\[{](?:" * _DEEPEST + r")*+[\]}]" * _DEEPEST + r"\z"
 _SURROGATE = r"\\u[dD][89a-fA-F]"
 _SURROGATE_PAIR = r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 
 
 def record(payload: SparkColumn) -> SparkColumn:
     """The payload's JSON value and, behind it, the mark of its end: Spark's parser ignores what follows a value."""
-    return F.try_parse_json(F.concat(F.lit("["), _with_exact_numbers(payload), F.lit(f', "{_END}"]')))
+    readable = F.when(~_is_deep(payload), _with_exact_numbers(payload))
+    return F.try_parse_json(F.concat(F.lit("["), readable, F.lit(f', "{_END}"]')))
+
+
+def _is_deep(payload: SparkColumn) -> SparkColumn:
+    brackets = F.regexp_replace(F.regexp_replace(payload, _TEXT, ""), r"[^\[\]{}]+", "")
+    return F.when(payload.rlike(_MANY_BRACKETS), ~brackets.rlike(_SHALLOW_BRACKETS)).otherwise(False)
 
 
 def _with_exact_numbers(payload: SparkColumn) -> SparkColumn:
-    """The payload with long numbers as texts, which lose no digit; NULL where a text has something like it inside."""
-    all_of_them = F.regexp_count(payload, F.lit(_LONG_NUMBER))
-    outside_texts = F.regexp_count(F.regexp_replace(payload, _TEXT, '""'), F.lit(_LONG_NUMBER))
-    as_texts = F.when(outside_texts == 0, payload).when(
-        outside_texts == all_of_them, F.regexp_replace(payload, _LONG_NUMBER, '$1"$2"')
-    )
-    return F.when(payload.rlike(_DOUBLE), as_texts).otherwise(payload)
+    """The payload with long numbers as texts, which lose no digit; no JSON any more if a text looks like one too."""
+    without_texts = F.regexp_replace(payload, _TEXT, '""')
+    exact = F.regexp_replace(payload, _LONG_NUMBER, '$1"$2"')
+    is_inexact = F.when(payload.rlike(_DOUBLE), without_texts.rlike(_LONG_NUMBER))
+    return F.when(is_inexact, exact).otherwise(payload)
 
 
 def is_malformed(payload: SparkColumn) -> SparkColumn:
@@ -65,8 +73,6 @@ def _written(step: str | int) -> str | None:
     return f"[{quote}{step}{quote}]" if quote else None
 
 
-def is_number(path: str) -> SparkColumn:
-    """Whether a JSON number is at the path; NULL counts as no."""
-    looks_like_one = at(path, "string").rlike("^-?[0-9]")
-    # Asked of a deep value, schema_of_variant overflows the stack.
-    return F.when(looks_like_one, F.schema_of_variant(at(path, "variant")) != "STRING")
+def is_text(path: str) -> SparkColumn:
+    """Whether the record holds a text at the path; a number or an object can be read as one, too."""
+    return F.schema_of_variant(at(path, "variant")) == "STRING"

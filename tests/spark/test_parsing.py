@@ -357,7 +357,8 @@ def test_what_is_not_one_json_object_is_malformed_and_nothing_else_is_said_of_it
         # Numbers that are too long must be found, and told apart from texts that look like them.
         '{"id": ' + "0" * 50 + "}",
         '{"id": "a: ' + "1" * 50 + ', b", "b": ' + "1" * 50 + "}",
-        '{"id": 1, "deep": ' + "[" * 1000 + "]" * 1000 + "}",
+        *('{"id": 1, "x": ' + "[" * depth + "]" * depth + "}" for depth in (100, 998, 5000)),
+        '{"id": 1, "x": ' + '{"x":' * 990 + "1" + "}" * 991,
     ]
     found = reasons(spark, silver({"x": {"type": "int", "required": True, "from": "x"}}), *payloads)
     assert dict(zip(payloads, found, strict=True)) == {payload: ["record.malformed"] for payload in payloads}
@@ -372,24 +373,26 @@ def test_what_the_reader_found_malformed_is_malformed(spark):
 
 
 def test_good_records_beside_malformed_ones_are_read(spark):
+    deep = "[" * 99 + '"' + "[{" * 200 + '"' + "]" * 99
+    wide = "[" + ",".join(["{}"] * 1000) + "]"
     payloads = [
         ' \t{"id": 1}\r ',
         "garbage",
         '{"id"\t:\n1, "x": ": ' + "1" * 50 + '}, "}',
-        {"id": 1, "x": [10**50, "b"]},
+        *({"id": 1, "x": value} for value in (Token(deep), Token(wide), [10**50, "b"])),
     ]
     found = read(spark, silver({"x": {"type": "string", "from": "x"}}), *payloads)
-    assert [row[REASONS] for row in found] == [[], ["record.malformed"], [], []]
-    assert [row["x"] for row in found[2:]] == [": " + "1" * 50 + "}, ", f'["{10**50}","b"]']
+    assert [row[REASONS] for row in found] == [[], ["record.malformed"], [], [], [], []]
+    assert [row["x"] for row in found[2:]] == [": " + "1" * 50 + "}, ", deep, wide, f'["{10**50}","b"]']
 
 
-@pytest.mark.timeout(120)
-def test_values_of_great_length_and_depth_are_read_or_rejected_before_long(spark):
+@pytest.mark.timeout(600, method="thread")
+def test_values_of_great_length_are_read_or_rejected_before_long(spark):
     kinds = ("string", "int", "decimal(38,10)", "double", "timestamp", "date", "boolean")
     columns = {f"c{number}": {"type": kind, "from": "x"} for number, kind in enumerate(kinds)}
     columns |= {cleaner: {"type": MONEY, "from": "x", "clean": cleaner} for cleaner in get_args(Cleaner)}
-    texts = ["a" * 10_000_000, *(text * 2_000_000 for text in (" ", "1", "\\"))]
-    values = [*texts, "1." + "0" * 2_000_000, "1,234" * 400_000, Token("[" * 990 + "]" * 990)]
+    texts = ["a" * 10_000_000, *(text * 500_000 for text in (" ", "1", "\\"))]
+    values = [*texts, "1." + "0" * 500_000, "1,234" * 100_000, "[" * 500_000]
     rows = parsed(frame(spark, *({"id": 1, "x": value} for value in values)), silver(columns))
     found = rows.select(F.crc32("c0").alias("sum"), REASONS).collect()
     assert [row["sum"] for row in found] == [crc32(value.encode()) for value in values]
@@ -475,6 +478,7 @@ def test_an_expression_is_computed_from_columns_wherever_and_expressions_above(s
             "day": {"type": "date", "expr": "`day_text`", "required": True},
             "day_text": {"type": "string", "from": "day"},
             "rate": {"type": "double", "expr": "100 / price", "check": "rate < 100", "required": True},
+            "half_rate": {"type": "double", "expr": "100 / price / 2"},
             "size": {"type": "int", "expr": "price * 1000000000"},
         }
     )
@@ -491,7 +495,7 @@ def test_an_expression_is_computed_from_columns_wherever_and_expressions_above(s
     assert (first["day"], first["rate"], first["size"]) == (date(2026, 1, 31), 50.0, 2_000_000_000)
     assert [row[REASONS] for row in others] == [
         ["day.type", "size.type"],
-        ["day.required", "rate.expr"],
+        ["day.required", "half_rate.expr", "rate.expr"],
         ["rate.check"],
         ["file.matches", "rate.required"],
     ]

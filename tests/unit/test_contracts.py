@@ -145,6 +145,8 @@ MISTAKES = [
      "columns.amount.check: '_raw_payload' cannot be used; use columns or _source_file, _source_offset"),
     ("silver", "key: [event_id]", "key: [event_id]\nrules: {soon: seen_at < _ingested_at}",
      "rules.soon: '_ingested_at' cannot be used; use columns or _source_file, _source_offset"),
+    ("silver", "check: amount >= 0", "matches: '(?P<whole>[0-9]+)'",
+     "columns.amount.matches: '(?P<whole>[0-9]+)' has groups that only Python knows; write them as (…) or (?:…)"),
     ("silver", "from: amount", "from: [amount, a..b]",
      f"columns.amount.from[1]: 'a..b' is no path; {PATH_FIX}"),
     ("silver", "key: [event_id]", "key: [event_id]\ndelete_when: '`a[` = 1'",

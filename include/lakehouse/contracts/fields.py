@@ -65,6 +65,8 @@ def _pattern(value: str) -> str:
         re.compile(value)
     except re.error as error:
         raise ValueError(f"'{value}' is no regular expression: {error}") from None
+    if "(?P" in value or "(?(" in value:
+        raise ValueError(f"'{value}' has groups that only Python knows; write them as (…) or (?:…)")
     return value
 
 
