@@ -11,6 +11,7 @@ from lakehouse.contracts.fields import Gate
 from lakehouse.contracts.model import AnyContract, Bronze, Silver
 from lakehouse.jobs import Audited, AuditJob, GateResult
 from spark_jobs import tables
+from spark_jobs.reach import Keys
 
 _BECAME = ("inserted", "updated", "deleted", "unchanged", "superseded", "duplicate", "quarantined")
 
@@ -23,7 +24,7 @@ def audit(spark: SparkSession, job: AuditJob) -> Audited:
             *_balance(job),
             *_batch_is_whole(head, job),
             *_rules_hold(_own_rows(head, job), job.contract),
-            *(_gate(spark, head, gate) for gate in _gates(job.contract)),
+            *(_gate(spark, head, gate, job) for gate in _gates(job.contract)),
         )
     )
 
@@ -61,6 +62,16 @@ def _own_rows(head: DataFrame, job: AuditJob) -> DataFrame:
     return head.where(F.col("_batch_id") == job.batch_id) if "_batch_id" in head.columns else head
 
 
+def _suspects(head: DataFrame, unique: Sequence[str], job: AuditJob) -> DataFrame:
+    """The rows that can break a uniqueness which held before: those with values that the batch wrote."""
+    columns, contract = head.select(*unique), job.contract
+    if not job.audited_before or not isinstance(contract, Silver):
+        return columns
+    if any(name in contract.columns and not contract.columns[name].required for name in unique):
+        return columns  # rows without a value are not found by it
+    return Keys(_own_rows(head, job), unique).among(columns)
+
+
 def _rules_hold(head: DataFrame, contract: AnyContract) -> list[GateResult]:
     """Required columns and checks, in one pass."""
     if isinstance(contract, Bronze):
@@ -73,9 +84,10 @@ def _rules_hold(head: DataFrame, contract: AnyContract) -> list[GateResult]:
     return [GateResult(gate=g, passed=n == 0, found=f"{n} rows break it") for g, n in zip(rules, broken, strict=True)]
 
 
-def _gate(spark: SparkSession, head: DataFrame, gate: Gate) -> GateResult:
+def _gate(spark: SparkSession, head: DataFrame, gate: Gate, job: AuditJob) -> GateResult:
     if gate.unique:
-        repeated = head.groupBy(*gate.unique).count().where("count > 1").count()
+        suspects = _suspects(head, gate.unique, job).groupBy(*gate.unique).count()
+        repeated = suspects.where("count > 1").count()
         return GateResult(gate=gate.name, passed=repeated == 0, found=f"{repeated} values occur more than once")
     if gate.row_count:
         rows = head.count()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date, timedelta
 from functools import reduce
 
 from pyspark.sql import Column as SparkColumn
@@ -14,12 +13,12 @@ from lakehouse import naming
 from lakehouse.batch import TableWrite
 from lakehouse.contracts.model import LINEAGE_COLUMNS, Silver
 from lakehouse.jobs import CleanJob, Written
-from lakehouse.naming import quoted
 from spark_jobs import tables
 from spark_jobs.deliveries import ACTION, ACTIONS, PLACE, Delivery, delivery
 from spark_jobs.feed import write_feed
 from spark_jobs.keeping import kept
 from spark_jobs.parsing import DELETED, REASONS
+from spark_jobs.reach import on_days
 from spark_jobs.records import of_interval
 from spark_jobs.versions import OUTCOME, Shape, against, order_of
 
@@ -93,8 +92,11 @@ def write_keyed(spark: SparkSession, job: CleanJob, found: Delivery) -> tuple[Ta
     branch = tables.Branch(spark, job, job.contract.dataset)
     if found.changed:
         columns = [*job.contract.columns, *LINEAGE_COLUMNS]
-        rows = found.changes.withColumn("_batch_id", F.lit(job.batch_id)).select(*columns, ACTION)
-        branch.merge(rows, job.contract.key, _bounds(job.contract, found.touched))
+        rows = found.changes.withColumn("_batch_id", F.lit(job.batch_id))
+        if found.touched:
+            branch.merge(rows.select(*columns, ACTION), job.contract.key, on_days(job.contract, found.touched, "t"))
+        else:
+            branch.append(rows.select(*columns))
     return (*writes, branch.result())
 
 
@@ -153,14 +155,3 @@ def _restated_deletes(contract: Silver, restated: DataFrame, known: DataFrame) -
     action = F.when(gone & held, "update").when(gone, "insert").when(held, "delete")
     content = [name for name in tables.tombstones(contract).columns if name != "_batch_id"]
     return both.withColumn(ACTION, action).where(F.col(ACTION).isNotNull()).select(*content, ACTION)
-
-
-def _bounds(contract: Silver, touched: tuple[date | None, date | None]) -> str:
-    """The range of the partition column in which the rows to change lie, as a condition on the target."""
-    lowest, highest = touched
-    if contract.time_partition is None:
-        return ""
-    if lowest is None or highest is None:
-        return "false"  # only inserts
-    name = quoted(contract.time_partition)
-    return f"t.{name} >= DATE'{lowest.isoformat()}' AND t.{name} < DATE'{(highest + timedelta(1)).isoformat()}'"

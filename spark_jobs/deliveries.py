@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
-from typing import Any
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
@@ -18,6 +17,7 @@ from lakehouse.jobs import CleanJob
 from spark_jobs import tables
 from spark_jobs.keeping import kept
 from spark_jobs.parsing import DELETED, REASONS
+from spark_jobs.reach import Days, met
 from spark_jobs.records import of_history
 from spark_jobs.versions import OUTCOME, TARGET, Shape, against, order_of, prefixed, ranked
 
@@ -25,6 +25,7 @@ ACTION = "_action"
 PLACE = ["_source_file", "_source_offset"]
 # A row moves when another file than the one it came from holds it now, word for word.
 ACTIONS = {"inserted": "insert", "updated": "update", "deleted": "delete", "moved": "move"}
+_MEETING = ("updated", "deleted", "moved")  # a row that is there
 OUTCOMES = ("inserted", "updated", "deleted", "unchanged", "superseded", "duplicate")
 
 
@@ -32,13 +33,13 @@ OUTCOMES = ("inserted", "updated", "deleted", "unchanged", "superseded", "duplic
 class Delivery:
     """What is to be written: each change with its action and the row it meets, and what became of the records.
 
-    `touched` are the lowest and the highest value that the rows met have in the column the table is partitioned by;
-    `deletes` are to be remembered; of the keys in `restated` only what is found there.
+    `touched` are the days, of those that the table is partitioned by, on which rows are that change: none where there
+    are only new rows. `deletes` are to be remembered; of the keys in `restated` only what is found there.
     """
 
     changes: DataFrame
     counts: dict[str, int]
-    touched: tuple[Any, Any] = (None, None)
+    touched: Days = frozenset()
     deletes: DataFrame | None = None
     restated: DataFrame | None = None
     refused: str = ""
@@ -58,10 +59,11 @@ def _changes(spark: SparkSession, job: CleanJob, rows: DataFrame) -> Delivery:
     target, gone = _known(spark, job)
     accepted = ranked(_accepted(rows), contract.key, contract.newest_by).withColumnRenamed(OUTCOME, "_in_batch")
     if not job.corrections.replaced:
-        return _judged(contract, accepted, target, gone)
+        return _judged(contract, accepted, met(contract, target, accepted), gone)
     suspects = kept(_suspects(job, target, gone))
     restated = kept(_restated(spark, job, target, suspects))
-    usual = _judged(contract, accepted.join(suspects, list(contract.key), "left_anti"), target, gone)
+    others = accepted.join(suspects, list(contract.key), "left_anti")
+    usual = _judged(contract, others, met(contract, target, others), gone)
     settled = _tallied(contract, _settled(contract, accepted, restated)).counts
     again = _tallied(contract, restated)
     counts = {name: usual.counts[name] + settled[name] for name in OUTCOMES}
@@ -69,7 +71,7 @@ def _changes(spark: SparkSession, job: CleanJob, rows: DataFrame) -> Delivery:
     return Delivery(
         changes=usual.changes.unionByName(_acting(restated), allowMissingColumns=True),
         counts=counts,
-        touched=_widest(usual.touched, again.touched),
+        touched=usual.touched | again.touched,
         deletes=usual.deletes,
         restated=restated,
     )
@@ -148,7 +150,7 @@ def _snapshot(spark: SparkSession, job: CleanJob, rows: DataFrame) -> Delivery:
     return Delivery(
         changes,
         {**tally.counts, "vanished": vanished},
-        _widest(tally.touched, gone.touched),
+        tally.touched | gone.touched,
         refused=_too_many(contract, vanished, target.count()) if vanished else "",
     )
 
@@ -200,29 +202,22 @@ def _is(*outcomes: str) -> SparkColumn:
 class _Tally:
     counts: dict[str, int]
     changes: int
-    touched: tuple[Any, Any]
+    touched: Days
     deletes: int
 
 
 def _tallied(contract: Silver, judged: DataFrame) -> _Tally:
-    """In one pass: records by outcome, deletes among them, and the days between which the rows they meet lie."""
+    """In one pass: records by outcome, deletes among them, and the days on which the rows they meet lie."""
     column = TARGET + (contract.time_partition or "")
-    met = (F.col(column) if column in judged.columns else F.lit(None)).cast("date")
+    day = (F.col(column) if column in judged.columns else F.lit(None)).cast("date")
     delete = F.count_if(F.col(DELETED)) if DELETED in judged.columns else F.lit(0)
-    rows = (
-        judged.groupBy(OUTCOME).agg(F.count("*").alias("n"), F.min(met), F.max(met), delete.alias("deletes")).collect()
-    )
+    sums = (F.count("*").alias("n"), F.collect_set(F.struct(day.alias("day"))).alias("days"), delete.alias("deletes"))
+    rows = judged.groupBy(OUTCOME).agg(*sums).collect()
     counts = {row[OUTCOME]: row["n"] for row in rows}
-    touched = _widest(*((row[2], row[3]) for row in rows if row[OUTCOME] in ACTIONS))
+    touched = frozenset(one["day"] for row in rows if row[OUTCOME] in _MEETING for one in row["days"])
     changes = sum(counts.get(name, 0) for name in ACTIONS)
     deletes = sum(row["deletes"] for row in rows)
     return _Tally({name: counts.get(name, 0) for name in OUTCOMES}, changes, touched, deletes)
-
-
-def _widest(*ranges: tuple[Any, Any]) -> tuple[Any, Any]:
-    lowest = [low for low, _ in ranges if low is not None]
-    highest = [high for _, high in ranges if high is not None]
-    return min(lowest, default=None), max(highest, default=None)
 
 
 def _acting(judged: DataFrame) -> DataFrame:

@@ -33,6 +33,8 @@ _PROPERTIES = {
     # An audit branch is moved to main as it is: rows must be where their partition says, however few they are.
     "write.distribution-mode": "hash",
 }
+# Files are found by these, and their beginnings, which is what Iceberg would keep of them, are all alike.
+_FOUND_BY = ("_batch_id", "_source_file")
 QUARANTINE_COLUMNS = {
     "_raw_payload": "string",
     "_reasons": "array<string>",
@@ -140,7 +142,9 @@ def _create(spark: SparkSession, table: str, wanted: Definition) -> None:
     ensure_namespace(spark, quoted(naming.CATALOG, naming.layer_of(table)))
     columns = ", ".join(_column_sql(wanted, name) for name in wanted.columns)
     partitions = ", ".join(_partition_sql(field) for field in wanted.partition_by)
-    properties = ", ".join(f"{text(k)} = {text(v)}" for k, v in {**_PROPERTIES, **wanted.properties}.items())
+    metrics = {f"write.metadata.metrics.column.{name}": "full" for name in _FOUND_BY if name in wanted.columns}
+    given = {**_PROPERTIES, **metrics, **wanted.properties}
+    properties = ", ".join(f"{text(name)} = {text(value)}" for name, value in given.items())
     spark.sql(
         f"CREATE TABLE IF NOT EXISTS {table_sql(table)} ({columns}) USING iceberg "
         + (f"PARTITIONED BY ({partitions}) " if partitions else "")

@@ -107,6 +107,9 @@ class AuditJob(BatchJob):
     contract: Bronze | Silver | Gold
     head: TableWrite
     counts: dict[str, int]
+    audited_before: bool = Field(
+        False, description="The base was audited by the same contract: only what the batch wrote can break it."
+    )
 
 
 class Call(Document):

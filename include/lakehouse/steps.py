@@ -8,6 +8,7 @@ from collections.abc import Callable
 from itertools import takewhile
 
 from pydantic import BaseModel, ConfigDict
+from pyiceberg.table.snapshots import Operation
 
 from lakehouse import jobs, naming
 from lakehouse.batch import PUBLISHED, Batch, TableWrite, TakenFile
@@ -106,6 +107,7 @@ def audit(contract: AnyContract, handover: Handover, attempt: Attempt, run: RunJ
         contract=contract,
         head=handover.head,
         counts=handover.batch.counts,
+        audited_before=_audited_before(contract, handover.head),
     )
     jobs.hand_over(job)
     run(job)
@@ -115,6 +117,15 @@ def audit(contract: AnyContract, handover: Handover, attempt: Attempt, run: RunJ
         told = "; ".join(f"{g.gate}: {g.found}" for g in result.failed)
         raise GateFailed(f"{contract.dataset}: {told}; main is unchanged, look at branch {handover.head.branch}")
     return handover.model_copy(update={"batch": handover.batch.measured(audit_s=time.monotonic() - begun)})
+
+
+def _audited_before(contract: AnyContract, head: TableWrite) -> bool:
+    """Whether the version that the batch was written on came from a batch that passed the same contract's audit."""
+    found = table(contract.dataset)
+    versions = history(found, head.base) if found else []
+    changes = [s.summary for s in versions if s.summary and s.summary.operation != Operation.REPLACE]
+    newest = changes[0].get(naming.BATCH) if changes else None
+    return newest is not None and batches.contract_of(newest) == contract.version
 
 
 def make_public(

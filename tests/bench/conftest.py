@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from lakehouse.settings import ROOT
-from tests.stack.conftest import extra_settings, running, stack  # noqa: F401  # fixtures
+from tests.stack.conftest import running, spark, stack  # noqa: F401  # fixtures
 
 RESULTS = ROOT / ".lakehouse" / "bench" / "latest.json"
 
@@ -62,6 +62,12 @@ KEPT = pytest.StashKey[Report]()
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[KEPT] = Report()
+
+
+@pytest.fixture(scope="session")
+def extra_settings() -> dict[str, str]:
+    """Room for large tables."""
+    return {"sample": "false", "spark_driver_memory": "3g"}
 
 
 @pytest.fixture(scope="session")

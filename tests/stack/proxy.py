@@ -1,24 +1,27 @@
-"""A proxy before the catalog that passes every request on, and can spoil the answer to a commit that succeeded."""
+"""A proxy before the catalog that passes every request on, and can hold a commit or spoil the answer to it."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Literal
 
 import httpx
 
-Spoilt = Literal["dropped", 500, 502, 503, 504]
+# What happens to a commit: it is held before the catalog sees it, or its answer is held, lost or replaced.
+Fault = Literal["held", "answer held", "dropped", 500, 502, 503, 504]
 _PASSED_ON = ("authorization", "content-type", "idempotency-key")
 
 
 class Proxy:
-    """Answers to the next commits with a given update that succeed are spoilt, one way each, in the order given."""
+    """The next commit with a given update meets with a fault; all that come after it are passed on."""
 
-    def __init__(self, upstream: str, update: bytes, spoil: list[Spoilt]) -> None:
-        self.spoil, self.spoilt = spoil, 0
+    def __init__(self, upstream: str, update: bytes, fault: Fault) -> None:
+        self._first = threading.Lock()
+        self.struck = threading.Event()
+        self.released = threading.Event()
         proxy = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -27,18 +30,29 @@ class Proxy:
 
             def _pass_on(self) -> None:
                 body = self.rfile.read(int(self.headers.get("content-length") or 0))
+                strikes = self.command == "POST" and update in body and proxy._first.acquire(blocking=False)
+                if strikes and fault == "held":
+                    proxy.hold()
                 headers = {name: value for name, value in self.headers.items() if name.lower() in _PASSED_ON}
                 answer = httpx.request(self.command, upstream + self.path, headers=headers, content=body, timeout=60)
-                is_commit = self.command == "POST" and update in body and answer.is_success
                 status, content = answer.status_code, answer.content
-                if is_commit and proxy.spoil:
-                    proxy.spoilt += 1
-                    how = proxy.spoil.pop(0)
-                    if how == "dropped":
+                if strikes and fault != "held":
+                    assert answer.is_success, content
+                    if fault == "answer held":
+                        proxy.hold()
+                    elif fault == "dropped":
+                        proxy.struck.set()
                         self.close_connection = True
                         self.connection.close()
                         return
-                    status, content = how, b'{"error": {"message": "spoilt", "type": "Spoilt", "code": %d}}' % how
+                    else:
+                        proxy.struck.set()
+                        status = fault
+                        content = b'{"error": {"message": "spoilt", "type": "Spoilt", "code": %d}}' % fault
+                with suppress(OSError):  # who asked may be gone
+                    self._answer(status, content)
+
+            def _answer(self, status: int, content: bytes) -> None:
                 self.send_response(status)
                 self.send_header("content-type", "application/json")
                 self.send_header("content-length", str(len(content)))
@@ -50,16 +64,21 @@ class Proxy:
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.uri = f"http://127.0.0.1:{self.server.server_port}"
 
+    def hold(self) -> None:
+        self.struck.set()
+        self.released.wait()
+
 
 @contextmanager
-def proxied(upstream: str, update: bytes, *spoil: Spoilt) -> Iterator[Proxy]:
-    """A running proxy before the catalog."""
-    proxy = Proxy(upstream, update, list(spoil))
+def proxied(upstream: str, update: bytes, fault: Fault) -> Iterator[Proxy]:
+    """A running proxy before the catalog; in the end, what it holds is let go and waited for."""
+    proxy = Proxy(upstream, update, fault)
     thread = threading.Thread(target=proxy.server.serve_forever, daemon=True)
     thread.start()
     try:
         yield proxy
     finally:
+        proxy.released.set()
         proxy.server.shutdown()
         proxy.server.server_close()
         thread.join()

@@ -4,77 +4,17 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 from collections.abc import Iterator
 from datetime import date, datetime
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakehouse.naming import quarantine_table
 from lakehouse.query import run_sql
-from tests.stack.shop import Shop, in_session
-
-DAY = date(2026, 1, 1)
-LAYERS = "".join(
-    f"{layer}: {{sla: {{ready_within: 1h}}, retention: {{snapshots: 7d}}, maintenance: {{tier: daily}}}}\n"
-    for layer in ("bronze", "silver")
-)
-BRONZE = """
-dataset: bronze.{name}
-description: From elsewhere.
-owner: team
-start: 2026-01-01
-source: {{kind: files, path: "{name}/{{interval:%Y-%m-%d}}/", format: {form}}}
-"""
-SILVER = """
-dataset: silver.{name}
-description: From elsewhere.
-owner: team
-start: 2026-01-01
-reads: bronze.{name}
-most_rejected: 100%
-delivers: events
-columns:
-{columns}
-"""
-
-
-class Source:
-    """A folder of contracts outside the repository, for one source."""
-
-    def __init__(self, folder: Path, form: str, columns: str) -> None:
-        self.shop = Shop(folder, f"t{uuid4().hex[:6]}", "foreign")
-        name = f"foreign_{self.shop.suffix}"
-        for layer, text in (("bronze", BRONZE), ("silver", SILVER)):
-            (folder / layer).mkdir()
-            (folder / layer / f"{name}.yaml").write_text(text.format(name=name, form=form, columns=columns))
-        (folder / "layers.yaml").write_text(LAYERS)
-
-    def run(self, spark: Any, files: dict[str, bytes]) -> None:
-        """Deliver the files and bring them to silver."""
-        prefix = f"foreign_{self.shop.suffix}/{DAY}/"
-        self.shop.put([(prefix + name, data) for name, data in files.items()] + [(prefix + "_SUCCESS", b"")])
-        for dataset in self.shop.datasets:
-            self.shop.run(dataset, DAY, in_session(spark))
-
-    def rows(self, columns: str) -> list[tuple[Any, ...]]:
-        return run_sql(f"SELECT {columns} FROM {self.shop.silver} ORDER BY ALL")[1]
-
-    def rejected(self) -> list[tuple[str, list[str]]]:
-        """The file and the reasons of each rejected record."""
-        found = run_sql(f"SELECT _source_file, _reasons FROM {quarantine_table(self.shop.silver)} ORDER BY ALL")[1]
-        return [(file.rsplit("/", 1)[1], reasons) for file, reasons in found]
-
-    def malformed(self) -> list[str]:
-        """What the reader says of records it could not read."""
-        query = f"SELECT _malformed FROM {self.shop.bronze} WHERE _malformed IS NOT NULL ORDER BY 1"
-        return [row[0] for row in run_sql(query)[1]]
+from tests.stack.foreign import Source, lines
 
 
 @pytest.fixture
@@ -88,10 +28,6 @@ def source(stack, tmp_path) -> Iterator[Any]:
     yield make
     for one in opened:
         one.shop.close()
-
-
-def lines(*records: Any) -> bytes:
-    return b"".join(r if isinstance(r, bytes) else json.dumps(r).encode() + b"\n" for r in records)
 
 
 def test_nested_camel_case_json_with_money_and_european_dates(source, spark):

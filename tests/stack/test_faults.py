@@ -1,4 +1,8 @@
-"""kill -9, on the real stack: main is at one of two whole states, the retry converges, nothing stays leased."""
+"""kill -9 on the real stack, of a run and of Spark, wherever they are: main is whole, the retry converges at once.
+
+What was killed may leave work behind that goes on: a commit on its way, a job on the server, a client without a task.
+It is let go after the retry, and must change nothing.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,9 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
 from datetime import date
 from uuid import uuid4
 
@@ -16,16 +22,38 @@ import pytest
 from lakehouse.batch import PUBLISHED
 from lakehouse.catalog import table
 from lakehouse.ledger import batches, leases
+from lakehouse.naming import feed_table
 from lakehouse.plan import Attempt
-from lakehouse.sample import Recipe
+from lakehouse.query import run_sql
+from lakehouse.sample import DIRT, Recipe
 from lakehouse.settings import ROOT
+from spark_jobs.session import CONF, connect
+from tests.oracle import Result
 from tests.stack import answers
-from tests.stack.harness import eventually
-from tests.stack.shop import Shop, in_session, interval
-from tests.stack.victim import CUTS
+from tests.stack.harness import Stack, eventually
+from tests.stack.proxy import Proxy, proxied
+from tests.stack.shop import RunJob, Shop, in_session
+from tests.stack.victim import AT_THE_CUT, PAUSES
 
 DAY = date(2026, 1, 1)
-RECIPE = Recipe.of(0.05, 3, None)
+RECIPE = Recipe.of(0.05, 3, DIRT)
+# Where the catalog's proxy stops a run: by what the commit holds that it stops, and how.
+HELD = {
+    "after_data_files": ("spark", b'"add-snapshot"', "held"),
+    "during_commit": ("spark", b'"add-snapshot"', "answer held"),
+    "during_publish": ("task", b'"set-snapshot-ref"', "answer held"),
+}
+CUTS = (*PAUSES[:1], "after_data_files", "during_commit", *PAUSES[1:3], "during_publish", *PAUSES[3:])
+MATRIX = [(who, cut, layer) for layer in ("bronze", "silver") for who in ("task", "spark") for cut in CUTS]
+# One of each kind every time, all of them in the full tests.
+ALWAYS = [
+    ("task", "after_data_files", "bronze"),
+    ("task", "during_publish", "bronze"),
+    ("task", "after_publish", "bronze"),
+    ("task", "before_publish", "silver"),
+    ("spark", "during_commit", "silver"),
+]
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture
@@ -35,59 +63,127 @@ def shop(stack, tmp_path) -> Iterator[Shop]:
     opened.close()
 
 
-def victim(shop: Shop, dataset: str, cut: str, run: str) -> subprocess.Popen[str]:
-    spec = {
-        "folder": str(shop.folder),
-        "suffix": shop.suffix,
-        "dataset": dataset,
-        "day": str(DAY),
-        "cut": cut,
-        "run": run,
-    }
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.stack.victim", json.dumps(spec)],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+@pytest.fixture
+def job(stack) -> Iterator[RunJob]:
+    """Jobs of the retry, in a session that is made when it is needed: Spark may have been killed before."""
+    sessions = []
+
+    def run(document: object) -> None:
+        if not sessions:
+            sessions.append(connect(str(uuid4())))
+            for name, value in CONF.items():
+                sessions[0].conf.set(name, value)
+        in_session(sessions[0])(document)
+
+    yield run
+    for session in sessions:
+        session.stop()
 
 
-def rows_in_main(shop: Shop) -> int:
-    return answers.bronze_count(shop, DAY) if table(shop.bronze) else 0
+@dataclass
+class Victim:
+    """A run in a process of its own, which stops at a cut."""
+
+    process: subprocess.Popen[str]
+    proxy: Proxy | None
+
+    def wait_for_the_cut(self) -> None:
+        if self.proxy is None:
+            assert AT_THE_CUT in map(str.strip, iter(self.process.stdout.readline, "")), self.process.poll()
+        else:
+            struck = self.proxy.struck.is_set
+            eventually(lambda: struck() or self.process.poll() is not None, 300, "the commit is held")
+            assert struck(), self.process.communicate()[0]
+
+    def let_go(self) -> str:
+        """What is left of it may end as it can; returns what it said."""
+        if self.proxy is not None:
+            self.proxy.released.set()
+        return self.process.communicate(timeout=300)[0]
 
 
-@pytest.mark.parametrize("cut", CUTS)
-def test_a_run_killed_at_any_cut_leaves_a_whole_state_and_its_retry_converges(cut, shop, spark):
-    expected = shop.deliver([DAY], RECIPE).bronze[DAY]
-    run = f"run-{uuid4().hex}"
-    killed = victim(shop, shop.bronze, cut, run)
-    assert killed.wait(timeout=180) == -signal.SIGKILL, killed.communicate()[0]
-    assert rows_in_main(shop) == (expected if cut == "after_commit" else 0)
+@pytest.fixture
+def victim(shop, stack) -> Iterator[Callable[[str, str, str], Victim]]:
+    with ExitStack() as opened:
 
-    shop.run(shop.bronze, DAY, in_session(spark), Attempt(run, 2))
+        def begin(dataset: str, cut: str, run: str) -> Victim:
+            spec = {"folder": str(shop.folder), "suffix": shop.suffix, "dataset": dataset, "day": str(DAY)}
+            spec |= {"cut": cut, "run": run}
+            environment, proxy = dict(os.environ), None
+            if cut in HELD:
+                who, update, fault = HELD[cut]
+                proxy = opened.enter_context(proxied(stack.catalog_uri, update, fault))
+                if who == "spark":
+                    spec["catalog_of_spark"] = proxy.uri
+                else:
+                    environment["LAKEHOUSE_CATALOG_URI"] = proxy.uri
+            process = subprocess.Popen(
+                [sys.executable, "-m", "tests.stack.victim", json.dumps(spec)],
+                cwd=ROOT,
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+            opened.callback(process.kill)
+            return Victim(process, proxy)
 
-    assert rows_in_main(shop) == expected
-    assert [b.state for b in batches.recent(shop.bronze)] == [PUBLISHED]
-    assert leases.holder(shop.bronze) is None
-    assert shop.run(shop.bronze, DAY, in_session(spark)) is None
+        yield begin
 
 
-def test_a_connect_server_killed_in_the_middle_of_a_write_loses_nothing(running, shop):
-    expected = shop.deliver([DAY], RECIPE).bronze[DAY]
-    run = f"run-{uuid4().hex}"
-    writer = victim(shop, shop.bronze, "never", run)
-    eventually(lambda: table(shop.bronze) is not None or writer.poll() is not None, 120, "the job has begun")
-    server = running.pid("spark")
-    os.kill(server, signal.SIGKILL)
-    output, _ = writer.communicate(timeout=300)
-    eventually(lambda: running.pid("spark") not in (0, server) and running.healthy(), 180, "Spark is back")
-    if writer.returncode != 0:
-        assert any(line.startswith("error: ") for line in output.splitlines()), output
-        assert rows_in_main(shop) == 0
-    again = victim(shop, shop.bronze, "never", run)
-    output, _ = again.communicate(timeout=300)
-    assert again.returncode == 0, output
-    assert rows_in_main(shop) == expected
-    assert len(batches.published_in(shop.bronze, interval(DAY))) == 1
-    assert leases.holder(shop.bronze) is None
+def kill_spark(running: Stack) -> None:
+    pid = running.pid("spark")
+    os.kill(pid, signal.SIGKILL)
+    eventually(lambda: running.pid("spark") not in (0, pid) and running.healthy(), 180, "Spark is back")
+
+
+def whole(shop: Shop, dataset: str, expected: Result) -> None:
+    """Every table as the oracle has it, one batch, nothing leased, nothing left of the tries that failed."""
+    _, rows = run_sql(f"SELECT count(*), count(DISTINCT (_source_file, _source_offset)) FROM {shop.bronze}")
+    assert rows == [(expected.bronze[DAY], expected.bronze[DAY])]
+    if dataset == shop.silver:
+        assert answers.silver(shop) == expected.silver
+        assert answers.quarantine(shop) == expected.quarantine
+        _, rows = run_sql(f"SELECT count(*), count(DISTINCT order_id) FROM {feed_table(shop.silver)}")
+        assert rows == [(len(expected.silver), len(expected.silver))]
+    assert [b.state for b in batches.recent(dataset)] == [PUBLISHED]
+    assert leases.holder(dataset) is None
+
+
+def test_a_client_that_its_killed_task_left_behind_changes_nothing(victim, shop, job):
+    expected, run = shop.deliver([DAY], RECIPE), f"run-{uuid4().hex}"
+    killed = victim(shop.bronze, "left_behind", run)
+    assert killed.process.wait(timeout=180) == -signal.SIGKILL
+    assert table(shop.bronze) is None or answers.bronze_count(shop, DAY) == 0
+    shop.run(shop.bronze, DAY, job, Attempt(run, 2))
+    whole(shop, shop.bronze, expected)
+    assert shop.run(shop.bronze, DAY, job) is None
+
+
+@pytest.mark.parametrize(
+    ("who", "cut", "layer"),
+    [pytest.param(*one, marks=[] if one in ALWAYS else [pytest.mark.full]) for one in MATRIX],
+)
+def test_what_is_killed_at_any_cut_leaves_a_whole_state_and_its_retry_converges(
+    who, cut, layer, running, shop, victim, job
+):
+    expected, run = shop.deliver([DAY], RECIPE), f"run-{uuid4().hex}"
+    dataset = shop.bronze if layer == "bronze" else shop.silver
+    if layer == "silver":
+        shop.run(shop.bronze, DAY, job)
+    old = victim(dataset, cut, run)
+    old.wait_for_the_cut()
+    if who == "task":
+        old.process.kill()
+        old.process.wait()
+    else:
+        kill_spark(running)
+    main, _ = shop.state().get(dataset, (None, None))
+    assert (main is not None) == (cut in ("during_publish", "after_publish"))
+
+    shop.run(dataset, DAY, job, Attempt(run, 2))
+    whole(shop, dataset, expected)
+    said = old.let_go()
+    whole(shop, dataset, expected)
+    assert shop.run(dataset, DAY, job) is None, said

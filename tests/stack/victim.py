@@ -1,4 +1,9 @@
-"""A run of one interval that ends itself with SIGKILL at a given cut: python -m tests.stack.victim SPEC."""
+"""A run of one interval in a process of its own, which stops at a cut until it is killed or told to go on.
+
+    python -m tests.stack.victim SPEC
+
+At the cut it prints a line and waits for one. Two cuts lie inside a commit: there the catalog's proxy stops it.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +12,19 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
+from uuid import uuid4
 
 from lakehouse import steps
 from lakehouse.plan import Attempt
-from tests.stack.shop import Shop
+from tests.stack.shop import Shop, in_session
 
-CUTS = ("while_writing", "after_write", "before_commit", "after_commit")
+AT_THE_CUT = "at the cut"
+# In the order of a run; audit lies between after_write and before_publish.
+PAUSES = ("before_write", "after_write", "before_publish", "after_publish")
 
 
 def job(key: str) -> list[str]:
@@ -27,27 +36,45 @@ def by_client(job_document: Any) -> None:
     subprocess.run(job(job_document.key), check=True)
 
 
-def die(*_: Any, **__: Any) -> NoReturn:
-    os.kill(os.getpid(), signal.SIGKILL)
-    raise AssertionError("still alive")
-
-
 def die_while_it_runs(job_document: Any) -> None:
     """Leaves a client behind that goes on writing, as a killed task does."""
     subprocess.Popen(job(job_document.key), start_new_session=True)
-    die()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def pausing(then: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, after a pause."""
+
+    def paused(*arguments: Any, **named: Any) -> Any:
+        print(AT_THE_CUT, flush=True)
+        sys.stdin.readline()
+        return then(*arguments, **named)
+
+    return paused
 
 
 def main(spec: dict[str, str]) -> None:
-    shop = Shop(Path(spec["folder"]), spec["suffix"])
+    from spark_jobs.session import CONF, connect
+
     cut = spec["cut"]
+    if cut == "left_behind":
+        run = die_while_it_runs
+    else:
+        session = connect(str(uuid4()))
+        for name, value in CONF.items():
+            session.conf.set(name, value)
+        if spec.get("catalog_of_spark"):
+            session.conf.set("spark.sql.catalog.lake.uri", spec["catalog_of_spark"])
+        run = in_session(session)
+    if cut == "before_write":
+        run = pausing(run)
     if cut == "after_write":
-        steps.audit = die
-    if cut == "before_commit":
-        steps.publish = die
-    if cut == "after_commit":
-        steps.batches.settle = die
-    run = die_while_it_runs if cut == "while_writing" else by_client
+        steps.audit = pausing(steps.audit)
+    if cut == "before_publish":
+        steps.publish = pausing(steps.publish)
+    if cut == "after_publish":
+        steps.batches.settle = pausing(steps.batches.settle)
+    shop = Shop(Path(spec["folder"]), spec["suffix"])
     shop.run(spec["dataset"], date.fromisoformat(spec["day"]), run, Attempt(spec["run"], 1))
 
 

@@ -63,6 +63,12 @@ def published(dataset: str) -> list[Batch]:
     return _found(batches.c.dataset == dataset, batches.c.state == PUBLISHED)
 
 
+def contract_of(batch_id: str) -> str | None:
+    """The version of the contract by which a published batch was written."""
+    found = _found(batches.c.batch_id == batch_id, batches.c.state == PUBLISHED)
+    return found[0].contract_version if found else None
+
+
 def recent(dataset: str, limit: int = 30) -> list[Batch]:
     return _found(batches.c.dataset == dataset, limit=limit)
 
@@ -119,7 +125,8 @@ def known_content(dataset: str, files: Collection[InputFile], within: Interval |
 
 def corrections(dataset: str) -> Corrections:
     """The file versions that were replaced since, and those that replaced one."""
-    versions = _versions(dataset).subquery()
+    corrected = select(inputs.c.uri).where(inputs.c.dataset == dataset, inputs.c.replaces != "")
+    versions = _versions(dataset).where(inputs.c.uri.in_(corrected)).subquery()
     statement = select(versions.c.batch_id, versions.c.uri, versions.c.age, versions.c.replaces).where(
         or_(versions.c.age > 1, versions.c.replaces != "")
     )

@@ -78,6 +78,7 @@ inputs = Table(
     Column("dataset", String, nullable=False),
     Index("inputs_by_uri", "dataset", "uri"),
     Index("inputs_by_size", "dataset", "bytes"),
+    Index("inputs_corrections", "dataset", "uri", postgresql_where=text("replaces <> ''")),
 )
 
 gate_results = Table(

@@ -1,0 +1,75 @@
+"""Datasets that are not the sample shop's: contracts in a folder of their own, over files that a test makes up."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from pyspark.sql import SparkSession
+
+from lakehouse.naming import quarantine_table
+from lakehouse.query import run_sql
+from tests.stack.shop import Shop, in_session
+
+DAY = date(2026, 1, 1)
+LAYERS = "".join(
+    f"{layer}: {{sla: {{ready_within: 1h}}, retention: {{snapshots: 7d}}, maintenance: {{tier: daily}}}}\n"
+    for layer in ("bronze", "silver")
+)
+BRONZE = """
+dataset: bronze.{name}
+description: From elsewhere.
+owner: team
+start: 2026-01-01
+source: {{kind: files, path: "{name}/{{interval:%Y-%m-%d}}/", format: {form}}}
+"""
+SILVER = """
+dataset: silver.{name}
+description: From elsewhere.
+owner: team
+start: 2026-01-01
+reads: bronze.{name}
+most_rejected: 100%
+{how}
+columns:
+{columns}
+"""
+
+
+class Source:
+    """A folder of contracts outside the repository, for one source."""
+
+    def __init__(self, folder: Path, form: str, columns: str, how: str = "delivers: events") -> None:
+        self.shop = Shop(folder, f"t{uuid4().hex[:6]}", "foreign")
+        name = f"foreign_{self.shop.suffix}"
+        for layer, text in (("bronze", BRONZE), ("silver", SILVER)):
+            (folder / layer).mkdir()
+            (folder / layer / f"{name}.yaml").write_text(text.format(name=name, form=form, columns=columns, how=how))
+        (folder / "layers.yaml").write_text(LAYERS)
+
+    def run(self, spark: SparkSession, files: dict[str, bytes], day: date = DAY) -> dict[str, int]:
+        """Deliver the files and bring them to silver; what became of the records."""
+        prefix = f"foreign_{self.shop.suffix}/{day}/"
+        self.shop.put([(prefix + name, data) for name, data in files.items()] + [(prefix + "_SUCCESS", b"")])
+        done = [self.shop.run(dataset, day, in_session(spark)) for dataset in self.shop.datasets]
+        return done[-1].batch.counts if done[-1] else {}
+
+    def rows(self, columns: str) -> list[tuple[Any, ...]]:
+        return run_sql(f"SELECT {columns} FROM {self.shop.silver} ORDER BY ALL")[1]
+
+    def rejected(self) -> list[tuple[str, list[str]]]:
+        """The file and the reasons of each rejected record."""
+        found = run_sql(f"SELECT _source_file, _reasons FROM {quarantine_table(self.shop.silver)} ORDER BY ALL")[1]
+        return [(file.rsplit("/", 1)[1], reasons) for file, reasons in found]
+
+    def malformed(self) -> list[str]:
+        """What the reader says of records it could not read."""
+        query = f"SELECT _malformed FROM {self.shop.bronze} WHERE _malformed IS NOT NULL ORDER BY 1"
+        return [row[0] for row in run_sql(query)[1]]
+
+
+def lines(*records: Any) -> bytes:
+    return b"".join(r if isinstance(r, bytes) else json.dumps(r).encode() + b"\n" for r in records)

@@ -1,0 +1,76 @@
+"""Changes of single rows, one story each, in which a row would be lost or doubled if one thing were forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date, timedelta
+from typing import Any
+
+import pytest
+
+from lakehouse.naming import feed_table
+from lakehouse.query import run_sql
+from tests.stack.foreign import DAY, Source, lines
+
+COLUMNS = """
+  id:   {type: bigint, required: true, from: id}
+  name: {type: string, from: name}
+  due:  {type: date, from: due}
+  at:   {type: bigint, required: true, from: at}
+"""
+HOW = """
+delivers: changes
+key: [id]
+newest_by: [at]
+delete_when: gone = 'yes'
+partition_by: [due]
+change_feed: true
+update_mode: {mode}
+"""
+NEXT = DAY + timedelta(1)
+
+
+@pytest.fixture(params=["merge_on_read", "copy_on_write"])
+def tasks(request, stack, tmp_path) -> Iterator[Source]:
+    opened = Source(tmp_path, "json_lines", COLUMNS, HOW.format(mode=request.param))
+    yield opened
+    opened.shop.close()
+
+
+def one(key: int, at: int, name: str = "a", due: str | None = None, **more: Any) -> dict[str, Any]:
+    return {"id": key, "name": name, "due": due, "at": at, **more}
+
+
+def feed(source: Source) -> list[tuple[Any, ...]]:
+    query = (
+        f"SELECT id, name, due, _change FROM {feed_table(source.shop.silver)} ORDER BY _changed_at, id, _change DESC"
+    )
+    return run_sql(query)[1]
+
+
+def test_rows_without_a_partition_value_are_updated_and_deleted(tasks, spark):
+    tasks.run(spark, {"a.json": lines(one(1, 1), one(2, 1), one(3, 1, due="2026-01-05"))})
+    counts = tasks.run(spark, {"b.json": lines(one(1, 2, "b"), one(2, 2, gone="yes"))}, NEXT)
+    assert (counts["updated"], counts["deleted"]) == (1, 1)
+    assert tasks.rows("id, name, due") == [(1, "b", None), (3, "a", date(2026, 1, 5))]
+
+
+def test_a_row_that_moves_to_another_partition_is_there_once(tasks, spark):
+    tasks.run(spark, {"a.json": lines(one(1, 1, due="2026-01-05"), one(2, 1), one(3, 1, due="9999-12-31"))})
+    changed = lines(one(1, 2, due="2026-03-01"), one(2, 2, due="2026-01-05"), one(3, 2, "b", due=None))
+    tasks.run(spark, {"b.json": changed}, NEXT)
+    assert tasks.rows("id, name, due") == [(1, "a", date(2026, 3, 1)), (2, "a", date(2026, 1, 5)), (3, "b", None)]
+
+
+def test_a_row_that_a_correction_drops_stays_where_another_file_holds_it(tasks, spark):
+    """Word for word in two files: it is the other file's now, and a later correction of that one takes it away."""
+    both, rest = one(1, 1, due="2026-01-05"), one(2, 1, due="2026-01-05")
+    tasks.run(spark, {"a.json": lines(both, rest), "b.json": lines(rest | {"id": 3}, both)})
+    assert [row[0] for row in tasks.rows("id")] == [1, 2, 3]
+    # Of two records alike the one further down its file counts: b.json's.
+    tasks.run(spark, {"b.json": lines(rest | {"id": 3})})
+    assert tasks.rows("id, _source_file[-6:]")[0] == (1, "a.json")
+    before = len(feed(tasks))
+    tasks.run(spark, {"a.json": lines(rest)})
+    assert [row[0] for row in tasks.rows("id")] == [2, 3]
+    assert feed(tasks)[before:] == [(1, "a", date(2026, 1, 5), "delete")]
