@@ -30,7 +30,7 @@ def clean(spark: SparkSession, job: CleanJob) -> Written:
     contract = job.contract
     for name, wanted in tables.silver_tables(contract).items():
         tables.ensure(spark, name, wanted)
-    rows = kept(of_interval(spark, job))
+    rows = kept(_without_good_texts(of_interval(spark, job)))
     rejected = rows.where(F.size(REASONS) > 0)
     rows_in, quarantined = rows.agg(F.count("*"), F.count_if(F.size(REASONS) > 0)).first() or (0, 0)
     if quarantined > contract.most_rejected * rows_in:
@@ -48,6 +48,11 @@ def clean(spark: SparkSession, job: CleanJob) -> Written:
         counts={"rows_in": rows_in, **counts, "quarantined": quarantined},
         refused=refused,
     )
+
+
+def _without_good_texts(rows: DataFrame) -> DataFrame:
+    """The text of a record that was read is not needed any more, and most of what would be kept."""
+    return rows.withColumn("_raw_payload", F.when(F.size(REASONS) > 0, F.col("_raw_payload")))
 
 
 def _too_many(contract: Silver, rejected: DataFrame, quarantined: int, rows_in: int) -> str:

@@ -16,7 +16,7 @@ from lakehouse.contracts.model import Silver
 from lakehouse.jobs import CleanJob
 from spark_jobs import tables
 from spark_jobs.keeping import kept
-from spark_jobs.parsing import DELETED, REASONS
+from spark_jobs.parsing import CONTENT, DELETED, REASONS
 from spark_jobs.reach import Days, met
 from spark_jobs.records import of_history
 from spark_jobs.versions import OUTCOME, TARGET, Shape, against, order_of, prefixed, ranked
@@ -57,7 +57,9 @@ def delivery(spark: SparkSession, job: CleanJob, rows: DataFrame) -> Delivery:
 def _changes(spark: SparkSession, job: CleanJob, rows: DataFrame) -> Delivery:
     contract = job.contract
     target, gone = _known(spark, job)
-    accepted = ranked(_accepted(rows), contract.key, contract.newest_by).withColumnRenamed(OUTCOME, "_in_batch")
+    accepted = ranked(_accepted(rows, contract), contract.key, contract.newest_by).withColumnRenamed(
+        OUTCOME, "_in_batch"
+    )
     if not job.corrections.replaced:
         return _judged(contract, accepted, met(contract, target, accepted), gone)
     suspects = kept(_suspects(job, target, gone))
@@ -130,7 +132,7 @@ def _settled(contract: Silver, accepted: DataFrame, restated: DataFrame) -> Data
 def _snapshot(spark: SparkSession, job: CleanJob, rows: DataFrame) -> Delivery:
     contract = job.contract
     target = tables.version(spark, contract.dataset, job.bases[contract.dataset])
-    accepted = ranked(_accepted(rows), contract.key, ()).withColumnRenamed(OUTCOME, "_in_batch")
+    accepted = ranked(_accepted(rows, contract), contract.key, ()).withColumnRenamed(OUTCOME, "_in_batch")
     known = prefixed(target, TARGET, (*contract.key, *contract.columns))
     meeting = [F.col(name) == F.col(TARGET + name) for name in contract.key]
     held = F.col(TARGET + contract.key[0]).isNotNull()
@@ -169,8 +171,8 @@ _DELIVERIES: dict[str, Callable[[SparkSession, CleanJob, DataFrame], Delivery]] 
 }
 
 
-def _accepted(rows: DataFrame) -> DataFrame:
-    return rows.where(F.size(REASONS) == 0)
+def _accepted(rows: DataFrame, contract: Silver) -> DataFrame:
+    return rows.where(F.size(REASONS) == 0).select(*contract.columns, *PLACE, DELETED, CONTENT)
 
 
 def _known(spark: SparkSession, job: CleanJob) -> tuple[DataFrame, DataFrame]:

@@ -13,11 +13,13 @@ from spark_jobs.payloads import RECORD, at, record
 from spark_jobs.reasons import DELETE_TRIED, DELETED, GIVEN, attempted, reasons
 
 REASONS = "_reasons"
-__all__ = ["DELETED", "REASONS", "parsed"]
+# A hash of the record's text, by which repeats are told.
+CONTENT = "_content"
+__all__ = ["CONTENT", "DELETED", "REASONS", "parsed"]
 
 
 def parsed(rows: DataFrame, contract: Silver, late_before: SparkColumn | None = None) -> DataFrame:
-    """Bronze rows with one column per contract column, `_delete`, and `_reasons` (empty: the record is accepted).
+    """Bronze rows with one column per contract column, `_delete`, `_content` and `_reasons` (empty: it is accepted).
 
     A change older than `late_before` is late; where that is NULL, none is.
     """
@@ -25,7 +27,8 @@ def parsed(rows: DataFrame, contract: Silver, late_before: SparkColumn | None = 
     typed = _with_computed(_with_read(_with_deletes(records, contract), contract), contract)
     known_faults = F.col("_malformed").isNotNull() if "_malformed" in rows.columns else F.lit(False)
     judged = typed.withColumn(REASONS, reasons(contract, known_faults, late_before))
-    return judged.select(*rows.columns, DELETED, *contract.columns, REASONS)
+    content = F.xxhash64("_raw_payload").alias(CONTENT)
+    return judged.select(*rows.columns, DELETED, *contract.columns, content, REASONS)
 
 
 def _with_deletes(records: DataFrame, contract: Silver) -> DataFrame:

@@ -13,13 +13,17 @@ from spark_jobs import tables
 from spark_jobs.parsing import REASONS, parsed
 
 _PAIR = ["_batch_id", "_source_file"]
+# Reading a record takes long beside moving it: a batch that came in one file is shared out in parts of so many.
+ROWS_PER_PART, MOST_PARTS = 10_000, 1_000
 
 
 def of_interval(spark: SparkSession, job: CleanJob) -> DataFrame:
     """The interval's records, parsed; of a file that was corrected, the newest version only."""
     bronze = tables.version(spark, job.contract.reads, job.input_snapshot)
     mine = bronze.where(F.col("_ingestion_date").isin(job.interval.days) & F.col("_batch_id").isin(*job.input_batches))
-    ended = mine.withColumn("_interval_end", F.lit(job.interval_end).cast("timestamp"))
+    parts = min(job.input_rows // ROWS_PER_PART, MOST_PARTS)
+    shared = mine.repartition(parts) if parts > 1 else mine
+    ended = shared.withColumn("_interval_end", F.lit(job.interval_end).cast("timestamp"))
     return _parsed(spark, job, ended, job.corrections)
 
 

@@ -11,6 +11,8 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from spark_jobs.parsing import CONTENT
+
 OUTCOME = "_outcome"
 TARGET = "_target_"
 TOMBSTONE = "_tombstone_"
@@ -24,7 +26,7 @@ def order_of(newest_by: Sequence[str]) -> list[str]:
 def ranked(rows: DataFrame, key: Sequence[str], newest_by: Sequence[str]) -> DataFrame:
     """Accepted rows with `_outcome`: newest, superseded, or duplicate (the same record once more)."""
     by_key = Window.partitionBy(*key).orderBy(*(F.desc(c) for c in order_of(newest_by)))
-    same = Window.partitionBy(*key, "_raw_payload").orderBy(*(F.desc(c) for c in order_of(newest_by)))
+    same = Window.partitionBy(*key, CONTENT).orderBy(*(F.desc(c) for c in order_of(newest_by)))
     outcome = (
         F.when(F.row_number().over(by_key) == 1, "newest")
         .when(F.row_number().over(same) > 1, "duplicate")

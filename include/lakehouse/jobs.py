@@ -67,6 +67,7 @@ class CleanJob(WriteJob):
     contract: Silver
     input_snapshot: int | None
     input_batches: tuple[str, ...]
+    input_rows: int = Field(0, description="Records in these batches.")
     planned_at: datetime
     corrections: Corrections = Field(Corrections(), description="Of the input's files, those of this interval.")
     history: tuple[Origin, ...] = Field(

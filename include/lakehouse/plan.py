@@ -158,6 +158,7 @@ def _plan_clean(contract: Silver, interval: Interval, attempt: Attempt) -> Plan 
         contract=contract,
         input_snapshot=snapshot,
         input_batches=tuple(taken),
+        input_rows=sum(b.counts.get("rows_in", 0) for b in known),
         planned_at=now(),
         corrections=mine,
         history=_history(contract, known) if mine.replaced else (),

@@ -51,7 +51,7 @@ def rewritten_by_hand(spark: SparkSession, shop: BigShop, snapshot: int, batch_i
     own.write.mode("overwrite").parquet(f"{scratch}/changes")
     begun = time.perf_counter()
     changes = spark.read.parquet(f"{scratch}/changes")
-    before = spark.read.parquet(*files)
+    before = spark.read.parquet(*files).select(*changes.columns)
     kept = before.join(changes.select("order_id"), "order_id", "left_anti")
     kept.unionByName(changes).write.mode("overwrite").parquet(f"{scratch}/result")
     return time.perf_counter() - begun, sum(task.file.file_size_in_bytes for task in tasks)

@@ -17,7 +17,7 @@ from lakehouse.contracts import Silver, load
 from lakehouse.contracts.fields import Cleaner
 from lakehouse.settings import ROOT
 from spark_jobs.casting import CLEANERS
-from spark_jobs.parsing import DELETED, REASONS, parsed
+from spark_jobs.parsing import CONTENT, DELETED, REASONS, parsed
 
 END = datetime(2026, 1, 2, tzinfo=UTC)
 NOON = 1_767_268_800_000  # 2026-01-01T12:00:00Z, in milliseconds
@@ -341,7 +341,7 @@ def test_every_cleaner_of_contracts_is_there():
 def test_a_parsed_row_has_the_columns_of_bronze_and_of_the_contract_and_no_scaffolding(spark):
     contract = silver({"y": {"type": "int", "expr": "id + 1"}, "x": {"type": "int", "from": "x"}}, delete_when="x = 1")
     found = parsed(frame(spark), contract).columns
-    assert found == ["_source_offset", "_raw_payload", "_source_file", DELETED, "id", "y", "x", REASONS]
+    assert found == ["_source_offset", "_raw_payload", "_source_file", DELETED, "id", "y", "x", CONTENT, REASONS]
 
 
 def test_what_is_not_one_json_object_is_malformed_and_nothing_else_is_said_of_it(spark):

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 
 from spark_jobs.versions import OUTCOME, TARGET, Shape, against, order_of, ranked
 
-RECORDS = "id int, status string, at int, _source_offset bigint, _source_file string, _raw_payload string"
+RECORDS = "id int, status string, at int, _source_offset bigint, _source_file string, _content string"
 ROWS = "id int, status string, at int, _source_offset bigint, _source_file string"
 CHANGES = f"{ROWS}, _delete boolean"
 GONE = "id int, at int, _source_offset bigint, _source_file string"
