@@ -5,7 +5,7 @@ from __future__ import annotations
 from lakehouse.naming import CATALOG
 from lakehouse.settings import Settings
 
-REDACT = "(?i)secret|password|token|access[.-]?key|credential"
+REDACT = "(?i)secret|password|token|access[.-]?key|credential|authorization"
 
 
 def lake_properties(settings: Settings) -> dict[str, str]:
@@ -24,7 +24,6 @@ def _catalog(settings: Settings) -> dict[str, str]:
     given = {
         ".uri": settings.catalog_uri,
         ".warehouse": settings.catalog_warehouse,
-        ".token": settings.catalog_token.get_secret_value(),
         ".credential": settings.catalog_credential.get_secret_value(),
         ".oauth2-server-uri": settings.catalog_oauth2_uri,
         ".scope": settings.catalog_scope,
@@ -42,8 +41,17 @@ def _catalog(settings: Settings) -> dict[str, str]:
         ".rest-metrics-reporting-enabled": "false",
         ".io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
         ".s3.path-style-access": str(settings.s3_path_style).lower(),
+        **_catalog_token(settings),
         **{key: value for key, value in given.items() if value},
     }
+
+
+def _catalog_token(settings: Settings) -> dict[str, str]:
+    """The token as a header: Iceberg's own token handling leaves a thread pool and its session behind for each job."""
+    token = settings.catalog_token.get_secret_value()
+    if settings.catalog_credential.get_secret_value():  # for which that handling is needed
+        return {".token": token} if token else {}
+    return {".rest.auth.type": "none", ".header.Authorization": f"Bearer {token}"} if token else {}
 
 
 def _s3a(settings: Settings) -> dict[str, str]:

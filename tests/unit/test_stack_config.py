@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import stat
 
 import pytest
@@ -118,6 +119,10 @@ def test_spark_gets_the_catalog_uncached_and_its_secrets_redacted(known) -> None
     assert found["spark.scheduler.mode"] == "FAIR"
     assert found["spark.connect.grpc.binding.address"] == "127.0.0.1"
     assert found["spark.connect.authenticate.token"] == known.spark_token.get_secret_value()
+    given = [known.catalog_token, known.s3_secret_key, known.spark_token]
+    with_secrets = [n for n, value in found.items() if any(s.get_secret_value() in value for s in given)]
+    assert len(with_secrets) > len(given)
+    assert [name for name in with_secrets if not re.search(found["spark.redaction.regex"], name)] == []
 
 
 def test_a_foreign_cluster_is_sent_the_jars_and_nothing_local(known) -> None:
@@ -131,4 +136,5 @@ def test_an_oauth2_catalog_needs_no_token(known) -> None:
     found = submit_properties(known.model_copy(update=updates))
     assert found["spark.sql.catalog.lake.credential"] == "id:secret"
     assert found["spark.sql.catalog.lake.scope"] == "lake"
-    assert "spark.sql.catalog.lake.token" not in found
+    assert "spark.sql.catalog.lake.rest.auth.type" not in found
+    assert not [name for name in found if name.endswith(("lake.token", "lake.header.Authorization"))]

@@ -88,6 +88,9 @@ def connect_properties(settings: Settings) -> dict[str, str]:
         "spark.ui.port": str(settings.spark_ui_port),
         "spark.ui.killEnabled": "false",
         "spark.sql.shuffle.partitions": "8",
+        # Each pool would grow to a thousand threads, one a query, before it uses one again.
+        "spark.sql.shuffleExchange.maxThreadThreshold": "32",
+        "spark.sql.resultQueryStage.maxThreadThreshold": "32",
     }
 
 
