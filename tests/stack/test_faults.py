@@ -18,6 +18,7 @@ from datetime import date
 from uuid import uuid4
 
 import pytest
+from pyspark.sql import SparkSession
 
 from lakehouse.batch import PUBLISHED
 from lakehouse.catalog import table
@@ -32,7 +33,7 @@ from tests.oracle import Result
 from tests.stack import answers
 from tests.stack.harness import Stack, eventually
 from tests.stack.proxy import Proxy, proxied
-from tests.stack.shop import RunJob, Shop, in_session
+from tests.stack.shop import Shop, in_session
 from tests.stack.victim import AT_THE_CUT, PAUSES
 
 DAY = date(2026, 1, 1)
@@ -63,21 +64,30 @@ def shop(stack, tmp_path) -> Iterator[Shop]:
     opened.close()
 
 
-@pytest.fixture
-def job(stack) -> Iterator[RunJob]:
-    """Jobs of the retry, in a session that is made when it is needed: Spark may have been killed before."""
-    sessions = []
+class Jobs:
+    """Runs the retry's jobs, in a session that is made when it is needed: Spark may have been killed before."""
 
-    def run(document: object) -> None:
-        if not sessions:
-            sessions.append(connect(str(uuid4())))
+    def __init__(self) -> None:
+        self._session: SparkSession | None = None
+
+    def __call__(self, document: object) -> None:
+        if self._session is None:
+            self._session = connect(str(uuid4()))
             for name, value in CONF.items():
-                sessions[0].conf.set(name, value)
-        in_session(sessions[0])(document)
+                self._session.conf.set(name, value)
+        in_session(self._session)(document)
 
-    yield run
-    for session in sessions:
-        session.stop()
+    def end(self) -> None:
+        if self._session is not None:
+            self._session.stop()
+        self._session = None
+
+
+@pytest.fixture
+def job(stack) -> Iterator[Jobs]:
+    made = Jobs()
+    yield made
+    made.end()
 
 
 @dataclass
@@ -172,6 +182,7 @@ def test_what_is_killed_at_any_cut_leaves_a_whole_state_and_its_retry_converges(
     dataset = shop.bronze if layer == "bronze" else shop.silver
     if layer == "silver":
         shop.run(shop.bronze, DAY, job)
+        job.end()
     old = victim(dataset, cut, run)
     old.wait_for_the_cut()
     if who == "task":
