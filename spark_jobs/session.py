@@ -28,6 +28,10 @@ CONF = {
 }
 
 
+# A session that nobody refers to would be closed by whichever thread collects garbage; gRPC's own would never end.
+_OPENED: list[ConnectSession] = []
+
+
 class TokenChannel(DefaultChannelBuilder):
     """Carries the token to any host; the stock one insists on TLS for hosts other than localhost."""
 
@@ -46,8 +50,9 @@ def connect(session_id: str) -> SparkSession:
     channel = TokenChannel(settings().spark_remote)
     channel.set(DefaultChannelBuilder.PARAM_SESSION_ID, session_id)
     channel.set(DefaultChannelBuilder.PARAM_USER_ID, "lakehouse")
+    _OPENED.append(ConnectSession.builder.channelBuilder(channel).create())
     # Connect's session has the same methods, but is no subclass.
-    return cast("SparkSession", ConnectSession.builder.channelBuilder(channel).create())
+    return cast("SparkSession", _OPENED[-1])
 
 
 def release(session_ids: Iterable[str]) -> None:
