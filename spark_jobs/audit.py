@@ -62,14 +62,14 @@ def _own_rows(head: DataFrame, job: AuditJob) -> DataFrame:
     return head.where(F.col("_batch_id") == job.batch_id) if "_batch_id" in head.columns else head
 
 
-def _suspects(head: DataFrame, unique: Sequence[str], job: AuditJob) -> DataFrame:
-    """The rows that can break a uniqueness which held before: those with values that the batch wrote."""
-    columns, contract = head.select(*unique), job.contract
-    if not job.audited_before or not isinstance(contract, Silver):
-        return columns
+def _suspects(head: DataFrame, unique: Sequence[str], job: AuditJob, *, held: bool) -> DataFrame:
+    """The values among which some may be repeated: if none was before, those that the batch wrote."""
+    values, contract = head.select(*unique), job.contract
+    if not held or not isinstance(contract, Silver):
+        return values
     if any(name in contract.columns and not contract.columns[name].required for name in unique):
-        return columns  # rows without a value are not found by it
-    return Keys(_own_rows(head, job), unique).among(columns)
+        return values  # rows without a value are not found by it
+    return Keys(_own_rows(head, job), unique).among(values)
 
 
 def _rules_hold(head: DataFrame, contract: AnyContract) -> list[GateResult]:
@@ -86,8 +86,8 @@ def _rules_hold(head: DataFrame, contract: AnyContract) -> list[GateResult]:
 
 def _gate(spark: SparkSession, head: DataFrame, gate: Gate, job: AuditJob) -> GateResult:
     if gate.unique:
-        suspects = _suspects(head, gate.unique, job).groupBy(*gate.unique).count()
-        repeated = suspects.where("count > 1").count()
+        suspects = _suspects(head, gate.unique, job, held=gate.name in job.held)
+        repeated = suspects.groupBy(*gate.unique).count().where("count > 1").count()
         return GateResult(gate=gate.name, passed=repeated == 0, found=f"{repeated} values occur more than once")
     if gate.row_count:
         rows = head.count()

@@ -57,9 +57,7 @@ def delivery(spark: SparkSession, job: CleanJob, rows: DataFrame) -> Delivery:
 def _changes(spark: SparkSession, job: CleanJob, rows: DataFrame) -> Delivery:
     contract = job.contract
     target, gone = _known(spark, job)
-    accepted = ranked(_accepted(rows, contract), contract.key, contract.newest_by).withColumnRenamed(
-        OUTCOME, "_in_batch"
-    )
+    accepted = _accepted(rows, contract)
     if not job.corrections.replaced:
         return _judged(contract, accepted, met(contract, target, accepted), gone)
     suspects = kept(_suspects(job, target, gone))
@@ -132,7 +130,7 @@ def _settled(contract: Silver, accepted: DataFrame, restated: DataFrame) -> Data
 def _snapshot(spark: SparkSession, job: CleanJob, rows: DataFrame) -> Delivery:
     contract = job.contract
     target = tables.version(spark, contract.dataset, job.bases[contract.dataset])
-    accepted = ranked(_accepted(rows, contract), contract.key, ()).withColumnRenamed(OUTCOME, "_in_batch")
+    accepted = _accepted(rows, contract)
     known = prefixed(target, TARGET, (*contract.key, *contract.columns))
     meeting = [F.col(name) == F.col(TARGET + name) for name in contract.key]
     held = F.col(TARGET + contract.key[0]).isNotNull()
@@ -172,7 +170,9 @@ _DELIVERIES: dict[str, Callable[[SparkSession, CleanJob, DataFrame], Delivery]] 
 
 
 def _accepted(rows: DataFrame, contract: Silver) -> DataFrame:
-    return rows.where(F.size(REASONS) == 0).select(*contract.columns, *PLACE, DELETED, CONTENT)
+    """The records that keep the contract, each with its outcome among those of the batch."""
+    accepted = rows.where(F.size(REASONS) == 0).select(*contract.columns, *PLACE, DELETED, CONTENT)
+    return ranked(accepted, contract.key, contract.newest_by).withColumnRenamed(OUTCOME, "_in_batch")
 
 
 def _known(spark: SparkSession, job: CleanJob) -> tuple[DataFrame, DataFrame]:

@@ -46,6 +46,16 @@ class TokenChannel(DefaultChannelBuilder):
 
 def connect(session_id: str) -> SparkSession:
     """A session on the Connect server, under an id that later tries can derive."""
+    return _configured(_opened(session_id))
+
+
+def _configured(spark: SparkSession) -> SparkSession:
+    for name, value in CONF.items():
+        spark.conf.set(name, value)
+    return spark
+
+
+def _opened(session_id: str) -> SparkSession:
     os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"  # makes pyspark's functions build Connect's plans, not the JVM's
     channel = TokenChannel(settings().spark_remote)
     channel.set(DefaultChannelBuilder.PARAM_SESSION_ID, session_id)
@@ -59,7 +69,7 @@ def release(session_ids: Iterable[str]) -> None:
     """End the sessions that earlier tries of this run may have left running."""
     for session_id in session_ids:
         with contextlib.suppress(Exception):
-            connect(session_id).stop()
+            _opened(session_id).stop()
 
 
 @contextlib.contextmanager
@@ -69,12 +79,10 @@ def spark_session(job: Job) -> Iterator[SparkSession]:
         release(job.stale_sessions)
         spark = connect(job.session_id)
     else:
-        spark = SparkSession.builder.appName(job.key).getOrCreate()
+        spark = _configured(SparkSession.builder.appName(job.key).getOrCreate())
     signal.signal(signal.SIGTERM, lambda *_: _stop(spark, "the task was told to end"))
     threading.Thread(target=_end_with_parent, args=(spark, os.getppid()), daemon=True).start()
     try:
-        for name, value in CONF.items():
-            spark.conf.set(name, value)
         yield spark
     finally:
         spark.stop()

@@ -108,8 +108,9 @@ class AuditJob(BatchJob):
     contract: Bronze | Silver | Gold
     head: TableWrite
     counts: dict[str, int]
-    audited_before: bool = Field(
-        False, description="The base was audited by the same contract: only what the batch wrote can break it."
+    held: tuple[str, ...] = Field(
+        (),
+        description="Gates that the version passed on which the batch was written: only its own rows break them.",
     )
 
 

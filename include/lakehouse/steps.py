@@ -107,7 +107,7 @@ def audit(contract: AnyContract, handover: Handover, attempt: Attempt, run: RunJ
         contract=contract,
         head=handover.head,
         counts=handover.batch.counts,
-        audited_before=_audited_before(contract, handover.head),
+        held=_held(handover.head),
     )
     jobs.hand_over(job)
     run(job)
@@ -119,13 +119,14 @@ def audit(contract: AnyContract, handover: Handover, attempt: Attempt, run: RunJ
     return handover.model_copy(update={"batch": handover.batch.measured(audit_s=time.monotonic() - begun)})
 
 
-def _audited_before(contract: AnyContract, head: TableWrite) -> bool:
-    """Whether the version that the batch was written on came from a batch that passed the same contract's audit."""
-    found = table(contract.dataset)
-    versions = history(found, head.base) if found else []
-    changes = [s.summary for s in versions if s.summary and s.summary.operation != Operation.REPLACE]
-    newest = changes[0].get(naming.BATCH) if changes else None
-    return newest is not None and batches.contract_of(newest) == contract.version
+def _held(write: TableWrite) -> tuple[str, ...]:
+    """The gates that the batch passed which made the version that this one was written on."""
+    found = table(write.table)
+    versions = history(found, write.base) if found else []
+    changes = (s.summary for s in versions if s.summary and s.summary.operation != Operation.REPLACE)
+    newest = next(changes, None)
+    batch_id = newest.get(naming.BATCH) if newest else None
+    return gates.passed(batch_id) if batch_id else ()
 
 
 def make_public(

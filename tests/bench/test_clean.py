@@ -17,9 +17,8 @@ import pytest
 from lakehouse.naming import quarantine_table
 from lakehouse.query import run_sql
 from tests.bench.big_shop import FIRST
-from tests.stack.shop import Shop, in_session
-from tests.stack.test_connect_server import jcmd
-from tests.stack.victim import job as client_command
+from tests.stack.jvm import Jvm
+from tests.stack.shop import Shop, client_of, in_session
 
 RECORDS = 1_000_000
 ROUNDS = 3
@@ -49,11 +48,9 @@ def lines(day: date, *, good: bool) -> bytes:
 
 
 def deliver(shop: Shop, day: date, data: bytes) -> None:
-    folder = f"orders_{shop.suffix}/{day}"
     parts = data.split(b"\n")
     share = -(-len(parts) // 8)
-    files = [(f"{folder}/part-{n}.json", b"\n".join(parts[n * share : (n + 1) * share])) for n in range(8)]
-    shop.put([*files, (f"{folder}/_SUCCESS", b"")])
+    shop.land(day, {f"part-{n}.json": b"\n".join(parts[n * share : (n + 1) * share]) for n in range(8)})
 
 
 @pytest.fixture
@@ -116,12 +113,12 @@ class Peak:
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self.client = 0.0
-        jcmd(pid, "GC.run")
+        Jvm(pid).ask("GC.run")
         Path(f"/proc/{pid}/clear_refs").write_text("5")
 
     def run(self, job: Any) -> None:
         """A job in a process of its own, as a task has it."""
-        with subprocess.Popen(client_command(job.key)) as client:
+        with subprocess.Popen(client_of(job.key)) as client:
             _, status, usage = os.wait4(client.pid, 0)
             client.returncode = os.waitstatus_to_exitcode(status)
         assert client.returncode == 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from datetime import date, timedelta
 
 import pytest
@@ -32,11 +31,7 @@ def kilobyte(number: int, round_: int) -> bytes:
 
 
 def deliver(shop: Shop, day: date, files: list[bytes]) -> None:
-    folder = f"orders_{shop.suffix}/{day}"
-    keyed = [(f"{folder}/part-{number:05}.json", data) for number, data in enumerate(files)]
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda one: shop.put([one]), keyed))
-    shop.put([(f"{folder}/_SUCCESS", b"")])
+    shop.land(day, {f"part-{number:05}.json": data for number, data in enumerate(files)})
 
 
 def seconds(shop: Shop, day: date, job: RunJob, records: int) -> float:

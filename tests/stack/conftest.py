@@ -16,8 +16,11 @@ from uuid import uuid4
 
 import pytest
 
+from lakehouse.catalog import catalog
 from lakehouse.settings import Settings, settings
+from tests.stack import tables
 from tests.stack.harness import Stack
+from tests.stack.shop import Shop
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,10 +76,25 @@ def private_stack(tmp_path) -> Iterator[Stack]:
 @pytest.fixture(scope="module")
 def spark(stack) -> Iterator[SparkSession]:
     """A warm session on the Connect server, for jobs that a module's tests run in their own process."""
-    from spark_jobs.session import CONF, connect
+    from spark_jobs.session import connect
 
     session = connect(str(uuid4()))
-    for name, value in CONF.items():
-        session.conf.set(name, value)
     yield session
     session.stop()
+
+
+@pytest.fixture
+def shop(stack, tmp_path) -> Iterator[Shop]:
+    """A shop of the test's own that sells orders."""
+    opened = Shop.open(tmp_path)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def name(stack) -> Iterator[str]:
+    """An empty table of the test's own."""
+    made = f"bronze.test_{uuid4().hex[:8]}"
+    tables.make(made)
+    yield made
+    catalog().drop_table(made)

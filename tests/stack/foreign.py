@@ -52,8 +52,7 @@ class Source:
 
     def run(self, spark: SparkSession, files: dict[str, bytes], day: date = DAY) -> dict[str, int]:
         """Deliver the files and bring them to silver; what became of the records."""
-        prefix = f"foreign_{self.shop.suffix}/{day}/"
-        self.shop.put([(prefix + name, data) for name, data in files.items()] + [(prefix + "_SUCCESS", b"")])
+        self.shop.land(day, files)
         done = [self.shop.run(dataset, day, in_session(spark)) for dataset in self.shop.datasets]
         return done[-1].batch.counts if done[-1] else {}
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -40,6 +42,11 @@ def in_session(spark: SparkSession) -> RunJob:
     from spark_jobs.__main__ import run
 
     return lambda job: run(spark, taken_over(job.key))
+
+
+def client_of(key: str) -> list[str]:
+    """The command that runs a job in a process of its own, as a task does."""
+    return [sys.executable, "-m", "spark_jobs", "--job", key]
 
 
 @dataclass
@@ -97,6 +104,13 @@ class Shop:
     def key(self, key: str) -> str:
         """The sample's key under this shop's prefix."""
         return key.replace(f"{self.source}/", f"{self.source}_{self.suffix}/", 1)
+
+    def land(self, day: date, files: Mapping[str, bytes]) -> None:
+        """A day's folder with these files, whole."""
+        folder = f"{self.source}_{self.suffix}/{day}"
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda one: self.put([(f"{folder}/{one[0]}", one[1])]), files.items()))
+        self.put([(f"{folder}/_SUCCESS", b"")])
 
     def put(self, files: Iterable[tuple[str, bytes]]) -> None:
         for key, data in files:

@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 
+from lakehouse.ledger import batches, gates
 from lakehouse.naming import feed_table
 from lakehouse.query import run_sql
+from lakehouse.steps import GateFailed
 from tests.stack.foreign import DAY, Source, lines
 
 COLUMNS = """
   id:   {type: bigint, required: true, from: id}
-  name: {type: string, from: name}
+  name: {type: string, required: true, from: name}
   due:  {type: date, from: due}
   at:   {type: bigint, required: true, from: at}
 """
@@ -74,3 +76,26 @@ def test_a_row_that_a_correction_drops_stays_where_another_file_holds_it(tasks, 
     tasks.run(spark, {"a.json": lines(rest)})
     assert [row[0] for row in tasks.rows("id")] == [2, 3]
     assert feed(tasks)[before:] == [(1, "a", date(2026, 1, 5), "delete")]
+
+
+def with_unique_names(source: Source) -> None:
+    """The contract gains a gate; its version stays, as no row changes by it."""
+    (file,) = (source.shop.folder / "silver").glob("*.yaml")
+    file.write_text(f"{file.read_text()}gates: [{{unique: [name]}}]\n")
+
+
+def test_a_gate_that_the_table_has_never_passed_looks_at_every_row(tasks, spark):
+    tasks.run(spark, {"a.json": lines(one(1, 1), one(2, 1))})
+    with_unique_names(tasks)
+    with pytest.raises(GateFailed, match=r"unique\(name\): 1 values"):
+        tasks.run(spark, {"b.json": lines(one(3, 1, "c"))}, NEXT)
+
+
+def test_a_gate_that_the_table_has_passed_still_finds_what_a_batch_repeats(tasks, spark):
+    with_unique_names(tasks)
+    tasks.run(spark, {"a.json": lines(one(1, 1), one(2, 1, "b", due="2026-01-05"))})
+    (first,) = batches.published(tasks.shop.silver)
+    assert "unique(name)" in gates.passed(first.batch_id)
+    with pytest.raises(GateFailed, match=r"unique\(name\): 1 values"):
+        tasks.run(spark, {"b.json": lines(one(3, 1, "b", due="2026-01-07"))}, NEXT)
+    assert [row[0] for row in tasks.rows("id")] == [1, 2]

@@ -28,13 +28,13 @@ from lakehouse.plan import Attempt
 from lakehouse.query import run_sql
 from lakehouse.sample import DIRT, Recipe
 from lakehouse.settings import ROOT
-from spark_jobs.session import CONF, connect
+from spark_jobs.session import connect
 from tests.oracle import Result
 from tests.stack import answers
 from tests.stack.harness import Stack, eventually
 from tests.stack.proxy import Proxy, proxied
 from tests.stack.shop import Shop, in_session
-from tests.stack.victim import AT_THE_CUT, PAUSES
+from tests.stack.victim import AT_THE_CUT
 
 DAY = date(2026, 1, 1)
 RECIPE = Recipe.of(0.05, 3, DIRT)
@@ -44,7 +44,15 @@ HELD = {
     "during_commit": ("spark", b'"add-snapshot"', "answer held"),
     "during_publish": ("task", b'"set-snapshot-ref"', "answer held"),
 }
-CUTS = (*PAUSES[:1], "after_data_files", "during_commit", *PAUSES[1:3], "during_publish", *PAUSES[3:])
+CUTS = (
+    "before_write",
+    "after_data_files",
+    "during_commit",
+    "after_write",
+    "before_publish",
+    "during_publish",
+    "after_publish",
+)
 MATRIX = [(who, cut, layer) for layer in ("bronze", "silver") for who in ("task", "spark") for cut in CUTS]
 # One of each kind every time, all of them in the full tests.
 ALWAYS = [
@@ -57,13 +65,6 @@ ALWAYS = [
 pytestmark = pytest.mark.timeout(900)
 
 
-@pytest.fixture
-def shop(stack, tmp_path) -> Iterator[Shop]:
-    opened = Shop.open(tmp_path)
-    yield opened
-    opened.close()
-
-
 class Jobs:
     """Runs the retry's jobs, in a session that is made when it is needed: Spark may have been killed before."""
 
@@ -73,8 +74,6 @@ class Jobs:
     def __call__(self, document: object) -> None:
         if self._session is None:
             self._session = connect(str(uuid4()))
-            for name, value in CONF.items():
-                self._session.conf.set(name, value)
         in_session(self._session)(document)
 
     def end(self) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from uuid import uuid4
+from collections.abc import Callable
 
 import pytest
 from pyiceberg.table import Table
@@ -11,7 +10,6 @@ from pyiceberg.table.update import TableRequirement
 
 from lakehouse import plan, publish, steps
 from lakehouse.batch import TableWrite
-from lakehouse.catalog import catalog
 from lakehouse.errors import LakehouseError
 from lakehouse.ledger import batches, leases
 from lakehouse.sample import Recipe
@@ -22,21 +20,6 @@ from tests.stack.shop import RunJob, Shop, in_session
 DAY = test_lost_answers.DAY
 RECIPE = Recipe.of(0.05, 3, None)
 BROKEN = (AssertionError, LakehouseError, pytest.fail.Exception)
-
-
-@pytest.fixture
-def name(stack) -> Iterator[str]:
-    made = f"bronze.guard_{uuid4().hex[:8]}"
-    tables.make(made)
-    yield made
-    catalog().drop_table(made)
-
-
-@pytest.fixture
-def shop(stack, tmp_path) -> Iterator[Shop]:
-    opened = Shop.open(tmp_path)
-    yield opened
-    opened.close()
 
 
 def without(*refs: str) -> Callable[[Table, TableWrite], tuple[TableRequirement, ...]]:

@@ -20,7 +20,7 @@ from lakehouse.query import run_sql
 from lakehouse.sample import Recipe
 from lakehouse.settings import settings
 from lakehouse.stack.supervision import Supervisor
-from spark_jobs.session import CONF, connect
+from spark_jobs.session import connect
 from tests.stack import answers
 from tests.stack.harness import eventually
 from tests.stack.proxy import Proxy, proxied
@@ -28,13 +28,6 @@ from tests.stack.shop import Shop, in_session, interval
 
 DAY = date(2026, 1, 1)
 RECIPE = Recipe.of(0.05, 3, None)
-
-
-@pytest.fixture
-def shop(stack, tmp_path) -> Iterator[Shop]:
-    opened = Shop.open(tmp_path)
-    yield opened
-    opened.close()
 
 
 @contextmanager
@@ -82,8 +75,6 @@ def test_a_write_whose_commit_to_the_branch_got_no_answer_is_tried_again_and_con
     expected = shop.deliver([DAY], RECIPE).bronze[DAY]
     run = f"run-{uuid4().hex}"
     session = connect(str(uuid4()))
-    for name, value in CONF.items():
-        session.conf.set(name, value)
     with proxied(stack.catalog_uri, b'"add-snapshot"', how) as proxy:
         session.conf.set("spark.sql.catalog.lake.uri", proxy.uri)
         # Iceberg may find out by itself that the commit succeeded, or fail the job: what counts is what is left.

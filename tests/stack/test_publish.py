@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from uuid import uuid4
 
 import pytest
 
-from lakehouse.catalog import catalog, coverage
+from lakehouse.catalog import coverage
 from lakehouse.intervals import Interval
 from lakehouse.publish import MainMoved, drop_branches, publish
 from tests.stack import tables
 
 DAY = Interval(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC))
 NEXT = Interval(DAY.end, DAY.end + timedelta(1))
-
-
-@pytest.fixture
-def name(stack) -> Iterator[str]:
-    made = f"bronze.publish_{uuid4().hex[:8]}"
-    tables.make(made)
-    yield made
-    catalog().drop_table(made)
 
 
 def test_the_first_batch_of_an_empty_table_becomes_main_and_its_branch_is_gone(name):

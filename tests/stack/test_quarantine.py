@@ -69,7 +69,7 @@ def accept(shop: Shop, delivery: str, colours: str) -> None:
 def deliver(shop: Shop, *colours: str) -> None:
     records = [{"id": n, "colour": colour, "at": "2026-01-01T10:00:00Z"} for n, colour in enumerate(colours)]
     data = "".join(json.dumps(record) + "\n" for record in records).encode()
-    shop.put([(f"things_{shop.suffix}/{DAY}/part.jsonl", data), (f"things_{shop.suffix}/{DAY}/_SUCCESS", b"")])
+    shop.land(DAY, {"part.jsonl": data})
 
 
 @pytest.fixture(params=list(DELIVERIES))

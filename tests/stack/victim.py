@@ -20,25 +20,14 @@ from uuid import uuid4
 
 from lakehouse import steps
 from lakehouse.plan import Attempt
-from tests.stack.shop import Shop, in_session
+from tests.stack.shop import Shop, client_of, in_session
 
 AT_THE_CUT = "at the cut"
-# In the order of a run; audit lies between after_write and before_publish.
-PAUSES = ("before_write", "after_write", "before_publish", "after_publish")
-
-
-def job(key: str) -> list[str]:
-    return [sys.executable, "-m", "spark_jobs", "--job", key]
-
-
-def by_client(job_document: Any) -> None:
-    """Runs a job as Airflow's task does: in a client process of its own."""
-    subprocess.run(job(job_document.key), check=True)
 
 
 def die_while_it_runs(job_document: Any) -> None:
     """Leaves a client behind that goes on writing, as a killed task does."""
-    subprocess.Popen(job(job_document.key), start_new_session=True)
+    subprocess.Popen(client_of(job_document.key), start_new_session=True)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -54,15 +43,13 @@ def pausing(then: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def main(spec: dict[str, str]) -> None:
-    from spark_jobs.session import CONF, connect
+    from spark_jobs.session import connect
 
     cut = spec["cut"]
     if cut == "left_behind":
         run = die_while_it_runs
     else:
         session = connect(str(uuid4()))
-        for name, value in CONF.items():
-            session.conf.set(name, value)
         if spec.get("catalog_of_spark"):
             session.conf.set("spark.sql.catalog.lake.uri", spec["catalog_of_spark"])
         run = in_session(session)

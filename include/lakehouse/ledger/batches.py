@@ -63,12 +63,6 @@ def published(dataset: str) -> list[Batch]:
     return _found(batches.c.dataset == dataset, batches.c.state == PUBLISHED)
 
 
-def contract_of(batch_id: str) -> str | None:
-    """The version of the contract by which a published batch was written."""
-    found = _found(batches.c.batch_id == batch_id, batches.c.state == PUBLISHED)
-    return found[0].contract_version if found else None
-
-
 def recent(dataset: str, limit: int = 30) -> list[Batch]:
     return _found(batches.c.dataset == dataset, limit=limit)
 

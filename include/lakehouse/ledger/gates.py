@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from sqlalchemy import func, insert
+from sqlalchemy import func, insert, select
 
 from lakehouse.ledger.database import engine, gate_results
+
+PASSED, FAILED = "passed", "failed"
 
 
 class Result(Protocol):
@@ -26,7 +28,7 @@ def record(batch_id: str, attempt: str, results: Iterable[Result]) -> None:
             "batch_id": batch_id,
             "attempt": attempt,
             "gate": result.gate,
-            "verdict": "passed" if result.passed else "failed",
+            "verdict": PASSED if result.passed else FAILED,
             "found": result.found,
         }
         for result in results
@@ -34,3 +36,14 @@ def record(batch_id: str, attempt: str, results: Iterable[Result]) -> None:
     if rows:
         with engine().begin() as connection:
             connection.execute(insert(gate_results).values(at=func.now()), rows)
+
+
+def passed(batch_id: str) -> tuple[str, ...]:
+    """The gates that a batch passed when it was last audited."""
+    mine = gate_results.c.batch_id == batch_id
+    last = select(gate_results.c.attempt).where(mine).order_by(gate_results.c.id.desc()).limit(1).scalar_subquery()
+    statement = select(gate_results.c.gate).where(
+        mine, gate_results.c.attempt == last, gate_results.c.verdict == PASSED
+    )
+    with engine().connect() as connection:
+        return tuple(sorted(set(connection.execute(statement).scalars())))
