@@ -12,7 +12,6 @@ from pyspark.sql import functions as F
 from lakehouse.contracts.fields import Cleaner
 from spark_jobs.parsing import CONTENT, DELETED, REASONS, parsed
 from tests.spark.raw_records import (
-    LAYERED,  # noqa: F401  # test_reach takes it from here
     MONEY,
     Token,
     _no_call_sites,  # noqa: F401  # autouse

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from lakehouse.contracts import Silver
 from spark_jobs import reach
 from spark_jobs.keeping import keeping
-from tests.spark.test_parsing import LAYERED
+from tests.spark.raw_records import LAYERED
 
 ROWS = [
     (1, "a", "2026-01-01 00:00:00"),

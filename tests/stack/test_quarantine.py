@@ -17,6 +17,7 @@ from lakehouse.ledger import leases
 from lakehouse.naming import quarantine_table
 from lakehouse.plan import Attempt
 from lakehouse.query import run_sql
+from tests.stack.foreign import LAYERS
 from tests.stack.shop import Shop, in_session
 
 DAY = date(2026, 1, 1)
@@ -51,12 +52,7 @@ def things(folder: Path, delivery: str) -> Shop:
     for layer in ("bronze", "silver"):
         (folder / layer).mkdir()
     (folder / "bronze" / f"things_{shop.suffix}.yaml").write_text(BRONZE.format(suffix=shop.suffix))
-    (folder / "layers.yaml").write_text(
-        "".join(
-            f"{layer}: {{sla: {{ready_within: 1h}}, retention: {{snapshots: 7d}}, maintenance: {{tier: daily}}}}\n"
-            for layer in ("bronze", "silver")
-        )
-    )
+    (folder / "layers.yaml").write_text(LAYERS)
     accept(shop, delivery, "red, blue")
     return shop
 
