@@ -9,7 +9,7 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
-from lakehouse.settings import Settings
+from lakehouse.settings import ROOT, Settings
 from lakehouse.spark_conf import REDACT, lake_properties
 from lakehouse.stack.jars import pyspark_home, spark_jars
 from lakehouse.stack.java import find_java
@@ -38,9 +38,8 @@ class SparkConnect(Service):
         return {"spark_port": self.settings.spark_port, "spark_ui_port": self.settings.spark_ui_port}
 
     def command(self) -> list[str]:
-        server = "org.apache.spark.sql.connect.service.SparkConnectServer"
-        conf = str(connect_conf(self.settings))
-        return [str(script("spark-submit")), "--properties-file", conf, "--class", server, "spark-internal"]
+        server = ROOT / "spark_jobs" / "connect_server.py"
+        return [str(script("spark-submit")), "--properties-file", str(connect_conf(self.settings)), str(server)]
 
     def environment(self) -> dict[str, str]:
         # The web UI binds to SPARK_LOCAL_IP; nothing else tells it where.
@@ -82,12 +81,15 @@ def connect_properties(settings: Settings) -> dict[str, str]:
         "spark.driver.extraClassPath": _class_path(settings),
         "spark.scheduler.mode": "FAIR",
         "spark.scheduler.allocation.file": (settings.home / "spark" / "fair.xml").as_uri(),
+        "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
         "spark.connect.grpc.binding.address": HOST,
         "spark.connect.grpc.binding.port": str(settings.spark_port),
         "spark.connect.authenticate.token": settings.spark_token.get_secret_value(),
         "spark.ui.port": str(settings.spark_ui_port),
         "spark.ui.killEnabled": "false",
         "spark.sql.shuffle.partitions": "8",
+        # Enough for what every dataset's jobs generate: the next job finds it compiled.
+        "spark.sql.codegen.cache.maxEntries": "1000",
         # Each pool would grow to a thousand threads, one a query, before it uses one again.
         "spark.sql.shuffleExchange.maxThreadThreshold": "32",
         "spark.sql.resultQueryStage.maxThreadThreshold": "32",
