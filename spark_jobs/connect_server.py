@@ -6,16 +6,20 @@ kept by loader: each job would generate, compile and warm up anew what the job b
 
 from __future__ import annotations
 
+import select
 import sys
 
 from pyspark.sql import SparkSession
 
 
-def main() -> None:
-    SparkSession.builder.getOrCreate()
+def main() -> str:
+    context = SparkSession.builder.getOrCreate().sparkContext
     # spark-submit holds the other end: it is closed when the JVM ends, however it ends.
-    sys.stdin.read()
+    while not select.select([sys.stdin], [], [], 2)[0]:
+        if context._jsc.sc().isStopped():
+            break
+    return "Spark has stopped"
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

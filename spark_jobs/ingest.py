@@ -10,7 +10,7 @@ from lakehouse.contracts.model import BRONZE_COLUMNS
 from lakehouse.jobs import IngestJob, Written
 from spark_jobs import tables
 from spark_jobs.keeping import kept
-from spark_jobs.readers import RECORDS, reader
+from spark_jobs.readers import FILES, RECORDS, reader
 
 BYTES_PER_READER = 16 << 20
 FILES_PER_READER = 500
@@ -35,7 +35,7 @@ def ingest(spark: SparkSession, job: IngestJob) -> Written:
 
 def _read(spark: SparkSession, job: IngestJob) -> DataFrame:
     """The records of all files and, behind those of each file, a row with its hash."""
-    files = spark.createDataFrame([(f.uri, f.etag) for f in job.files], "uri string, etag string")
+    files = spark.createDataFrame([(f.uri, f.etag, f.bytes) for f in job.files], FILES)
     return files.repartition(_parts(job)).mapInArrow(reader(job.contract.source), RECORDS)
 
 

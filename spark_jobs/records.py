@@ -22,7 +22,7 @@ def of_interval(spark: SparkSession, job: CleanJob) -> DataFrame:
     bronze = tables.version(spark, job.contract.reads, job.input_snapshot)
     mine = bronze.where(F.col("_ingestion_date").isin(job.interval.days) & F.col("_batch_id").isin(*job.input_batches))
     parts = min(job.input_rows // ROWS_PER_PART, MOST_PARTS)
-    shared = mine.repartition(parts, "_source_offset") if parts > 1 else mine
+    shared = mine.repartition(parts, "_source_file", "_source_offset") if parts > 1 else mine
     ended = shared.withColumn("_interval_end", F.lit(job.interval_end).cast("timestamp"))
     return _parsed(spark, job, ended, job.corrections)
 

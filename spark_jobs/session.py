@@ -45,14 +45,15 @@ class TokenChannel(DefaultChannelBuilder):
 
 
 def connect(session_id: str) -> SparkSession:
-    """A session on the Connect server, under an id that later tries can derive."""
-    return _configured(_opened(session_id))
+    """A session on the Connect server, as jobs have it."""
+    spark = _opened(session_id)
+    _configure(spark)
+    return spark
 
 
-def _configured(spark: SparkSession) -> SparkSession:
+def _configure(spark: SparkSession) -> None:
     for name, value in CONF.items():
         spark.conf.set(name, value)
-    return spark
 
 
 def _opened(session_id: str) -> SparkSession:
@@ -75,14 +76,16 @@ def release(session_ids: Iterable[str]) -> None:
 @contextlib.contextmanager
 def spark_session(job: Job) -> Iterator[SparkSession]:
     """A session for one job, by Connect or inside spark-submit; SIGTERM stops its work at once."""
+    parent = os.getppid()
     if settings().spark_mode == "connect":
         release(job.stale_sessions)
-        spark = connect(job.session_id)
+        spark = _opened(job.session_id)
     else:
-        spark = _configured(SparkSession.builder.appName(job.key).getOrCreate())
+        spark = SparkSession.builder.appName(job.key).getOrCreate()
     signal.signal(signal.SIGTERM, lambda *_: _stop(spark, "the task was told to end"))
-    threading.Thread(target=_end_with_parent, args=(spark, os.getppid()), daemon=True).start()
+    threading.Thread(target=_end_with_parent, args=(spark, parent), daemon=True).start()
     try:
+        _configure(spark)
         yield spark
     finally:
         spark.stop()

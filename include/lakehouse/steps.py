@@ -112,7 +112,7 @@ def audit(contract: AnyContract, handover: Handover, attempt: Attempt, run: RunJ
     jobs.hand_over(job)
     run(job)
     result = jobs.audited(job.key)
-    gates.record(handover.batch.batch_id, attempt.id, result.gates)
+    gates.record(handover.batch.batch_id, attempt.id, handover.head.head, result.gates)
     if result.failed:
         told = "; ".join(f"{g.gate}: {g.found}" for g in result.failed)
         raise GateFailed(f"{contract.dataset}: {told}; main is unchanged, look at branch {handover.head.branch}")
@@ -120,13 +120,12 @@ def audit(contract: AnyContract, handover: Handover, attempt: Attempt, run: RunJ
 
 
 def _held(write: TableWrite) -> tuple[str, ...]:
-    """The gates that the batch passed which made the version that this one was written on."""
+    """The gates that the version passed which the batch was written on, or which was compacted to it."""
     found = table(write.table)
     versions = history(found, write.base) if found else []
-    changes = (s.summary for s in versions if s.summary and s.summary.operation != Operation.REPLACE)
-    newest = next(changes, None)
-    batch_id = newest.get(naming.BATCH) if newest else None
-    return gates.passed(batch_id) if batch_id else ()
+    changes = (s for s in versions if s.summary is None or s.summary.operation != Operation.REPLACE)
+    audited = next(changes, None)
+    return gates.passed(audited.snapshot_id) if audited else ()
 
 
 def make_public(

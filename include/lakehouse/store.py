@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from threading import Lock
 from typing import Any
 
 import boto3
@@ -17,13 +18,22 @@ class StoreUnreachable(LakehouseError, ConnectionError):
     """The object store does not answer, or refuses."""
 
 
-@lru_cache(maxsize=1)
+_MAKING = Lock()
+
+
 def client() -> Any:
-    """The one S3 client of this process, with timeouts."""
+    """The one S3 client of this process, for all its threads."""
+    with _MAKING:
+        return _client()
+
+
+@lru_cache(maxsize=1)
+def _client() -> Any:
     given = settings()
     config = Config(
         connect_timeout=5,
         read_timeout=60,
+        signature_version="s3v4",
         retries={"max_attempts": 4, "mode": "standard"},
         s3={"addressing_style": "path" if given.s3_path_style else "auto"},
     )

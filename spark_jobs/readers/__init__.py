@@ -9,10 +9,11 @@ import pyarrow as pa
 
 from lakehouse.contracts.fields import Source
 from spark_jobs.readers import columns, delimited, lines
-from spark_jobs.readers.content import Content, Fetch, fetched
+from spark_jobs.readers.content import Content, Fetch, Planned, fetched, in_order
 from spark_jobs.readers.packing import unpacked
 from spark_jobs.readers.record import Record, bounded
 
+FILES = "uri string, etag string, bytes long"
 RECORDS = "_raw_payload string, _source_file string, _source_offset long, _malformed string, _sha256 string"
 BATCH_BYTES = 8 << 20
 ROW_BYTES = 200  # what a row costs beside its text: many short ones must not fill the memory either
@@ -31,14 +32,28 @@ Reader = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def reader(source: Source, fetch: Fetch = fetched) -> Reader:
-    """A function for `mapInArrow`: rows of (uri, etag) in, each file's records and its closing row out."""
+    """A function for `mapInArrow`: rows of FILES in, each file's records and its closing row out."""
     return partial(_read, source, fetch)
 
 
 def _read(source: Source, fetch: Fetch, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    files = (Planned(**row) for batch in batches for row in batch.to_pylist())
+    yield from _joined(rows for uri, content in in_order(fetch, files) for rows in _file(source, uri, content))
+
+
+def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in fewer batches: each costs Spark as much as many rows do, and a small file has few."""
+    held: list[pa.RecordBatch] = []
+    size = 0
     for batch in batches:
-        for row in batch.to_pylist():
-            yield from _file(source, row["uri"], Content(fetch(row["uri"], row["etag"])))
+        more = batch.nbytes + batch.num_rows * ROW_BYTES
+        if held and size + more > BATCH_BYTES:
+            yield pa.concat_batches(held)
+            held, size = [], 0
+        held.append(batch)
+        size += more
+    if held:
+        yield pa.concat_batches(held)
 
 
 def _file(source: Source, uri: str, content: Content) -> Iterator[pa.RecordBatch]:

@@ -1,20 +1,51 @@
-"""The bytes of a landing file, as the store gives them."""
+"""The bytes of landing files, as the store gives them."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from hashlib import sha256
-from typing import Any
+from itertools import islice
+from typing import Any, NamedTuple
+from urllib.request import getproxies
 
+import urllib3
 from botocore.exceptions import BotoCoreError, ClientError
+from botocore.httpsession import get_cert_path
 
 from lakehouse.errors import LakehouseError
 from lakehouse.settings import settings
 from lakehouse.store import StoreUnreachable, client
 
 CHUNK_BYTES = 1 << 20
+# Files up to this size are fetched whole, so many of them while the one before them is read.
+SMALL_BYTES, AHEAD = 1 << 20, 16
 
-Fetch = Callable[[str, str], Iterable[bytes]]
+
+_DIRECT = urllib3.PoolManager(
+    maxsize=AHEAD,
+    ca_certs=get_cert_path(True),
+    retries=False,
+    timeout=urllib3.Timeout(connect=5, read=60),
+)
+
+
+class Planned(NamedTuple):
+    """A file as it was when the run was planned."""
+
+    uri: str
+    etag: str
+    bytes: int
+
+    @property
+    def place(self) -> dict[str, str]:
+        bucket, _, key = self.uri.removeprefix("s3://").partition("/")
+        return {"Bucket": bucket, "Key": key}
+
+
+Fetch = Callable[[Planned], Iterable[bytes]]
 
 
 class Content:
@@ -39,15 +70,58 @@ class Content:
         return self._sum.hexdigest()
 
 
-def fetched(uri: str, etag: str) -> Iterator[bytes]:
+def in_order(fetch: Fetch, files: Iterable[Planned]) -> Iterator[tuple[str, Content]]:
+    """Each file with its bytes; small ones come while others are read: a store answers late, but many at once."""
+    rest = iter(files)
+    with ThreadPoolExecutor(AHEAD) as pool:
+
+        def begun(file: Planned) -> tuple[str, Callable[[], Iterable[bytes]]]:
+            if file.bytes > SMALL_BYTES:
+                return file.uri, partial(fetch, file)
+            return file.uri, pool.submit(lambda: list(fetch(file))).result
+
+        waiting = deque(map(begun, islice(rest, AHEAD)))
+        while waiting:
+            uri, content = waiting.popleft()
+            waiting.extend(map(begun, islice(rest, 1)))
+            yield uri, Content(content())
+
+
+def fetched(file: Planned) -> Iterator[bytes]:
     """The object's bytes; refused by the store when they are no longer those that the run was planned with."""
-    bucket, _, key = uri.removeprefix("s3://").partition("/")
+    whole = _at_once(file) if file.bytes <= SMALL_BYTES else None
+    return iter([whole]) if whole is not None else _streamed(file)
+
+
+def _at_once(file: Planned) -> bytes | None:
+    """A small file, in a quarter of the time that boto3 takes for it; None where anything is unusual."""
+    dotted = {".", ".."}.intersection(file.uri.split("/"))  # such parts of an address are left out before it is asked
+    if dotted or getproxies():
+        return None
+    url = client().generate_presigned_url("get_object", Params=file.place)
+    asked = {"If-Match": f'"{file.etag}"'}
     try:
-        body: Any = client().get_object(Bucket=bucket, Key=key, IfMatch=etag)["Body"]
-        yield from body.iter_chunks(CHUNK_BYTES)
+        answer = _DIRECT.request("GET", url, headers=asked, redirect=False, decode_content=False)
+    except urllib3.exceptions.HTTPError:
+        return None
+    found = (answer.status, answer.headers.get("ETag", "").strip('"'), len(answer.data))
+    return answer.data if found == (200, file.etag, file.bytes) else None
+
+
+def _streamed(file: Planned) -> Iterator[bytes]:
+    """Any file, by boto3: with retries, proxies, and an error that says what is wrong."""
+    try:
+        found: Any = client().get_object(**file.place, IfMatch=file.etag)
+        if found["ETag"].strip('"') != file.etag:
+            raise _changed(file)
+        yield from found["Body"].iter_chunks(CHUNK_BYTES)
     except ClientError as error:
         if error.response["ResponseMetadata"]["HTTPStatusCode"] in (404, 412):
-            raise LakehouseError(f"{uri} is gone or has changed since this run was planned; run it again") from None
-        raise StoreUnreachable(f"the object store at {settings().s3_endpoint} refused {uri}: {error}") from error
+            raise _changed(file) from None
+        raise StoreUnreachable(f"the object store at {settings().s3_endpoint} refused {file.uri}: {error}") from error
     except BotoCoreError as error:
-        raise StoreUnreachable(f"the object store at {settings().s3_endpoint} failed at {uri}: {error}") from error
+        raise StoreUnreachable(f"the object store at {settings().s3_endpoint} failed at {file.uri}: {error}") from error
+
+
+def _changed(file: Planned) -> LakehouseError:
+    return LakehouseError(f"{file.uri} is gone or has changed since this run was planned; run it again")

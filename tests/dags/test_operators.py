@@ -156,12 +156,12 @@ def test_a_wait_on_a_store_that_does_not_answer_is_handed_to_the_triggerer(monke
     monkeypatch.setenv("LAKEHOUSE_S3_ACCESS_KEY", "nobody")
     monkeypatch.setenv("LAKEHOUSE_S3_SECRET_KEY", "nothing")
     settings.cache_clear()
-    store.client.cache_clear()
+    store._client.cache_clear()
     try:
         with pytest.raises(TaskDeferred) as deferred:
             WaitOperator(task_id="wait", dataset="bronze.orders").execute(FIRST)
     finally:
-        store.client.cache_clear()
+        store._client.cache_clear()
     assert deferred.value.trigger.serialize()[1] == LANDING
 
 

@@ -1,4 +1,4 @@
-"""Reading files: what comes out for any format, the sum of each file, and what the store says when it cannot."""
+"""Reading files: what comes out for any format, and the sum of each file."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 import pytest
-from botocore.exceptions import ClientError, ReadTimeoutError
 
 from lakehouse.contracts.fields import Csv, Source
 from lakehouse.errors import LakehouseError
 from spark_jobs import readers
-from spark_jobs.readers import RECORDS, content, reader, record
+from spark_jobs.readers import FILES, RECORDS, content, reader, record
 
 URI = "s3://landing/orders/a"
 Row = tuple[str, int, str | None]
@@ -30,7 +29,7 @@ def source(form: str, csv: Csv | None = None) -> Source:
 
 
 def files(*uris: str) -> list[pa.RecordBatch]:
-    return [pa.RecordBatch.from_pydict({"uri": list(uris), "etag": ["1"] * len(uris)})]
+    return [pa.RecordBatch.from_pydict({"uri": list(uris), "etag": ["1"] * len(uris), "bytes": [9] * len(uris)})]
 
 
 def rows_of(batches: Iterable[pa.RecordBatch]) -> list[dict]:
@@ -48,7 +47,7 @@ def read(form: str, data: bytes, uri: str = URI, size: int = 1 << 20, csv: Csv |
 
 def test_each_file_has_its_records_and_then_one_closing_row_with_its_sum():
     held = {"s3://landing/a": b"one\ntwo\n", "s3://landing/b": b"", "s3://landing/c": b"three"}
-    rows = rows_of(reader(source("text"), lambda uri, _: [held[uri]])(files(*held)))
+    rows = rows_of(reader(source("text"), lambda file: [held[file.uri]])(files(*held)))
     places = [(row["_source_file"][-1], row["_raw_payload"], row["_source_offset"]) for row in rows]
     assert places == [
         ("a", "one", 0),
@@ -64,8 +63,8 @@ def test_each_file_has_its_records_and_then_one_closing_row_with_its_sum():
 
 def test_a_file_is_fetched_as_the_run_was_planned_with_it():
     asked = []
-    list(reader(source("text"), lambda *given: asked.append(given) or [])(files("s3://landing/a")))
-    assert asked == [("s3://landing/a", "1")]
+    list(reader(source("text"), lambda file: asked.append(file) or [])(files("s3://landing/a")))
+    assert asked == [("s3://landing/a", "1", 9)]
 
 
 def test_rows_are_given_out_in_batches_of_a_bounded_size(monkeypatch):
@@ -80,6 +79,14 @@ def test_many_short_rows_are_bounded_as_well(monkeypatch):
     assert max(batch.num_rows for batch in batches) <= 10
 
 
+def test_rows_of_many_small_files_come_in_one_batch():
+    uris = [f"s3://landing/{number}" for number in range(1000)]
+    (batch,) = reader(source("text"), lambda file: [file.uri.encode()])(files(*uris))
+    rows = batch.to_pylist()
+    assert [row["_raw_payload"] for row in rows if row["_source_offset"] == 0] == uris
+    assert [row["_source_file"] for row in rows if row["_sha256"]] == uris
+
+
 def test_a_record_of_any_format_that_is_too_long_for_a_row_is_cut_and_marked(monkeypatch):
     monkeypatch.setattr(record, "LONGEST", 20)
     assert read("csv", b'n\n"\x01\x01\x01\x01"\n') == [(r'{"n":"\u0001\u0001\u', 0, "longer than 64 MiB")]
@@ -89,67 +96,6 @@ def test_a_record_of_any_format_that_is_too_long_for_a_row_is_cut_and_marked(mon
 def test_a_reader_can_be_sent_to_executors(form):
     sent = pickle.loads(pickle.dumps(reader(source(form))))
     assert (sent.func, sent.args) == (readers._read, (source(form), content.fetched))
-
-
-class Store:
-    """A client that answers each request with the same body or error."""
-
-    def __init__(self, answer: object) -> None:
-        self.answer, self.asked = answer, {}
-
-    def get_object(self, **asked: str) -> dict:
-        self.asked = asked
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return {"Body": self.answer}
-
-
-class Body:
-    def __init__(self, *answers: bytes | Exception) -> None:
-        self.answers = answers
-
-    def iter_chunks(self, size: int) -> Iterator[bytes]:
-        for answer in self.answers:
-            if isinstance(answer, Exception):
-                raise answer
-            yield answer
-
-
-def refused(status: int, code: str) -> ClientError:
-    return ClientError({"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}, "GetObject")
-
-
-def read_from(store: Store, monkeypatch, form: str = "text") -> list[dict]:
-    monkeypatch.setattr(content, "client", lambda: store)
-    return rows_of(reader(source(form))(files(URI)))
-
-
-def test_the_store_is_asked_for_the_planned_version(monkeypatch):
-    store = Store(Body(b"on", b"e\n"))
-    assert [row["_raw_payload"] for row in read_from(store, monkeypatch)] == ["one", None]
-    assert store.asked == {"Bucket": "landing", "Key": "orders/a", "IfMatch": "1"}
-
-
-@pytest.mark.parametrize("form", ["text", "csv", "parquet", "avro"])
-@pytest.mark.parametrize(
-    "error", [refused(404, "NoSuchKey"), refused(412, "PreconditionFailed")], ids=["gone", "changed"]
-)
-def test_a_file_that_is_gone_or_changed_fails_in_one_sentence_that_names_it(error, form, monkeypatch):
-    with pytest.raises(
-        LakehouseError, match=rf"^{URI} is gone or has changed since this run was planned; run it again$"
-    ):
-        read_from(Store(error), monkeypatch, form)
-
-
-@pytest.mark.parametrize("form", ["text", "csv", "parquet", "avro"])
-@pytest.mark.parametrize(
-    "answer",
-    [refused(403, "AccessDenied"), refused(503, "SlowDown"), Body(b"one\n", ReadTimeoutError(endpoint_url="x"))],
-    ids=["denied", "busy", "broken off"],
-)
-def test_an_error_of_the_store_fails_and_is_never_taken_for_a_damaged_file(answer, form, monkeypatch):
-    with pytest.raises(LakehouseError, match=rf"^the object store at .* (refused|failed at) {URI}: "):
-        read_from(Store(answer), monkeypatch, form)
 
 
 @pytest.fixture
@@ -164,8 +110,8 @@ def test_spark_reads_files_through_it(workers):
         "s3://landing/a.gz": gzip.compress('{"id": "nul \0 and 😀"}\n\nno \ufeff\r\n'.encode()),
         "s3://landing/b": b"\xff\n",
     }
-    planned = workers.createDataFrame([(uri, "1") for uri in held], "uri string, etag string")
-    found = planned.mapInArrow(reader(source("json_lines"), lambda uri, _: [held[uri]]), RECORDS)
+    planned = workers.createDataFrame([(uri, "1", len(data)) for uri, data in held.items()], FILES)
+    found = planned.mapInArrow(reader(source("json_lines"), lambda file: [held[file.uri]]), RECORDS)
     sums = {uri: hashlib.sha256(data).hexdigest() for uri, data in held.items()}
     assert sorted((tuple(row) for row in found.collect()), key=lambda row: (row[1], row[2])) == [
         (None, "s3://landing/a.gz", -1, None, sums["s3://landing/a.gz"]),
@@ -177,16 +123,16 @@ def test_spark_reads_files_through_it(workers):
 
 
 def test_what_spark_reads_is_kept_in_parquet_as_it_is(workers, tmp_path):
-    planned = workers.createDataFrame([(URI, "1")], "uri string, etag string")
+    planned = workers.createDataFrame([(URI, "1", 9)], FILES)
     found = planned.mapInArrow(reader(source("text"), lambda *_: [b"a\0b"]), RECORDS)
     found.write.parquet(str(tmp_path / "kept"))
     assert workers.read.parquet(str(tmp_path / "kept")).where("_source_offset = 0").first()[0] == "a\0b"
 
 
 def test_a_job_that_cannot_read_a_file_says_which_one(workers):
-    def gone(uri: str, etag: str) -> Iterator[bytes]:
-        raise LakehouseError(f"{uri} is gone")
+    def gone(file: content.Planned) -> Iterator[bytes]:
+        raise LakehouseError(f"{file.uri} is gone")
 
-    planned = workers.createDataFrame([(URI, "1")], "uri string, etag string")
+    planned = workers.createDataFrame([(URI, "1", 9)], FILES)
     with pytest.raises(Exception, match=f"{URI} is gone"):
         planned.mapInArrow(reader(source("text"), gone), RECORDS).collect()

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pytest
+from sqlalchemy import text
 
 from lakehouse import naming
 from lakehouse.batch import DISCARDED, PUBLISHED, Batch, InputFile, TableWrite, TakenFile
 from lakehouse.catalog import catalog
 from lakehouse.intervals import Interval
-from lakehouse.ledger import batches, leases
+from lakehouse.ledger import batches, database, gates, leases
 from lakehouse.plan import settle
 from lakehouse.publish import publish
 from tests.stack import tables
@@ -138,3 +140,34 @@ def test_a_batch_is_found_by_its_id_though_another_try_published_it(made):
     batches.intend(batch(made, lost))
     settle(made)
     assert state(made) == PUBLISHED
+
+
+@dataclass(frozen=True)
+class Verdict:
+    gate: str
+    passed: bool
+    found: str = ""
+
+
+def test_a_version_has_passed_what_it_passed_when_it_was_last_audited(dataset):
+    version = int(uuid4()) % 10**15
+    gates.record("batch", "run/1", version, [Verdict("rows", passed=True), Verdict("unique", passed=True)])
+    gates.record("batch", "run/2", version, [Verdict("rows", passed=True), Verdict("unique", passed=False)])
+    gates.record("batch", "run/3", version + 1, [Verdict("unique", passed=True)])
+    assert gates.passed(version) == ("rows",)
+    assert gates.passed(version + 2) == ()
+
+
+def test_a_ledger_of_an_earlier_version_gains_the_columns_it_lacks(stack, dataset):
+    gates.record("old", "run/1", 1, [Verdict("kept", passed=True)])
+    with database.engine().begin() as connection:
+        connection.execute(text("ALTER TABLE gate_results DROP COLUMN snapshot_id"))
+    database.engine.cache_clear()
+    gates.record("new", "run/1", 2, [Verdict("rows", passed=True)])
+    assert gates.passed(2) == ("rows",)
+    with database.engine().connect() as connection:
+        rows = connection.execute(text("SELECT snapshot_id FROM gate_results WHERE batch_id = 'old'")).all()
+        indexed = connection.execute(text("SELECT indexdef FROM pg_indexes WHERE tablename = 'gate_results'"))
+        assert any("snapshot_id" in one for (one,) in indexed)
+    assert rows
+    assert set(rows) == {(None,)}

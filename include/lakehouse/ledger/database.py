@@ -8,6 +8,7 @@ from functools import lru_cache
 from sqlalchemy import (
     BigInteger,
     Column,
+    Connection,
     DateTime,
     Engine,
     Float,
@@ -87,6 +88,7 @@ gate_results = Table(
     Column("id", BigInteger, primary_key=True, autoincrement=True),
     Column("batch_id", String, nullable=False, index=True),
     Column("attempt", String, nullable=False),
+    Column("snapshot_id", BigInteger, index=True),  # the version that was audited
     Column("gate", String, nullable=False),
     Column("verdict", String, nullable=False),
     Column("found", Text, nullable=False),
@@ -171,8 +173,24 @@ def engine() -> Engine:
     try:
         with made.begin() as connection:
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _CREATION_LOCK})
+            _add_columns(connection)
             metadata.create_all(connection)
     except OperationalError as error:
         where = made.url.render_as_string(hide_password=True)
         raise LedgerUnreachable(f"the ledger at {where} does not answer") from error
     return made
+
+
+def _add_columns(connection: Connection) -> None:
+    """A ledger of an earlier version gains the columns that it lacks, empty in the rows it has."""
+    found = connection.execute(
+        text("SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = current_schema()")
+    )
+    known = {tuple(row) for row in found}
+    tables = {name for name, _ in known}
+    for column in (c for table in metadata.tables.values() if table.name in tables for c in table.columns):
+        if (column.table.name, column.name) not in known:
+            kind = column.type.compile(connection.dialect)
+            connection.execute(text(f"ALTER TABLE {column.table.name} ADD COLUMN {column.name} {kind}"))
+            for index in (one for one in column.table.indexes if column.name in one.columns):
+                index.create(connection)

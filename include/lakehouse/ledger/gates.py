@@ -21,12 +21,13 @@ class Result(Protocol):
     def found(self) -> str: ...
 
 
-def record(batch_id: str, attempt: str, results: Iterable[Result]) -> None:
-    """Keep each gate's verdict with what it found."""
+def record(batch_id: str, attempt: str, snapshot_id: int | None, results: Iterable[Result]) -> None:
+    """Keep each gate's verdict on a version with what it found."""
     rows = [
         {
             "batch_id": batch_id,
             "attempt": attempt,
+            "snapshot_id": snapshot_id,
             "gate": result.gate,
             "verdict": PASSED if result.passed else FAILED,
             "found": result.found,
@@ -38,9 +39,9 @@ def record(batch_id: str, attempt: str, results: Iterable[Result]) -> None:
             connection.execute(insert(gate_results).values(at=func.now()), rows)
 
 
-def passed(batch_id: str) -> tuple[str, ...]:
-    """The gates that a batch passed when it was last audited."""
-    mine = gate_results.c.batch_id == batch_id
+def passed(snapshot_id: int) -> tuple[str, ...]:
+    """The gates that a version passed when it was last audited."""
+    mine = gate_results.c.snapshot_id == snapshot_id
     last = select(gate_results.c.attempt).where(mine).order_by(gate_results.c.id.desc()).limit(1).scalar_subquery()
     statement = select(gate_results.c.gate).where(
         mine, gate_results.c.attempt == last, gate_results.c.verdict == PASSED
