@@ -28,6 +28,7 @@ _SCHEMA = pa.schema(
     ]
 )
 
+Row = tuple[str | None, str, int, str | None, str | None]
 Reader = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
@@ -38,33 +39,23 @@ def reader(source: Source, fetch: Fetch = fetched) -> Reader:
 
 def _read(source: Source, fetch: Fetch, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     files = (Planned(**row) for batch in batches for row in batch.to_pylist())
-    yield from _joined(rows for uri, content in in_order(fetch, files) for rows in _file(source, uri, content))
+    held = _Batch()
+    for row in _rows(source, in_order(fetch, files)):
+        held.add(row)
+        if held.size >= BATCH_BYTES:
+            yield held.taken()
+            held = _Batch()
+    if held.size:
+        yield held.taken()
 
 
-def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in fewer batches: each costs Spark as much as many rows do, and a small file has few."""
-    held: list[pa.RecordBatch] = []
-    size = 0
-    for batch in batches:
-        more = batch.nbytes + batch.num_rows * ROW_BYTES
-        if held and size + more > BATCH_BYTES:
-            yield pa.concat_batches(held)
-            held, size = [], 0
-        held.append(batch)
-        size += more
-    if held:
-        yield pa.concat_batches(held)
-
-
-def _file(source: Source, uri: str, content: Content) -> Iterator[pa.RecordBatch]:
-    rows = _Rows(uri)
-    for record in _records(source, unpacked(uri, content)):
-        rows.add(*bounded(record))
-        if rows.size >= BATCH_BYTES:
-            yield rows.batch()
-            rows = _Rows(uri)
-    rows.add(None, CLOSING_OFFSET, None)
-    yield rows.batch(content.sha256())
+def _rows(source: Source, files: Iterable[tuple[str, Content]]) -> Iterator[Row]:
+    """Each file's records, then its closing row with the sum of its bytes."""
+    for uri, content in files:
+        for record in _records(source, unpacked(uri, content)):
+            payload, offset, malformed = bounded(record)
+            yield payload, uri, offset, malformed, None
+        yield None, uri, CLOSING_OFFSET, None, content.sha256()
 
 
 def _records(source: Source, chunks: Iterator[bytes]) -> Iterator[Record]:
@@ -77,30 +68,17 @@ def _records(source: Source, chunks: Iterator[bytes]) -> Iterator[Record]:
             return lines.records(lines.lines(chunks))
 
 
-class _Rows:
-    """Rows of one file on their way into a batch, by column."""
+class _Batch:
+    """Rows on their way to Spark, of as many files as fit: a batch costs as much as many rows do."""
 
-    def __init__(self, uri: str) -> None:
-        self._uri = uri
-        self._payloads: list[str | None] = []
-        self._offsets: list[int] = []
-        self._reasons: list[str | None] = []
+    def __init__(self) -> None:
+        self._rows: list[Row] = []
         self.size = 0
 
-    def add(self, payload: str | None, offset: int, malformed: str | None) -> None:
-        self._payloads.append(payload)
-        self._offsets.append(offset)
-        self._reasons.append(malformed)
-        self.size += len(payload or "") + ROW_BYTES
+    def add(self, row: Row) -> None:
+        self._rows.append(row)
+        self.size += len(row[0] or "") + ROW_BYTES
 
-    def batch(self, sha256: str | None = None) -> pa.RecordBatch:
-        """The rows, the last one with the file's sum where that is given."""
-        rows = len(self._payloads)
-        columns = (
-            self._payloads,
-            pa.repeat(self._uri, rows),
-            self._offsets,
-            self._reasons,
-            [*[None] * (rows - 1), sha256],
-        )
+    def taken(self) -> pa.RecordBatch:
+        columns = zip(*self._rows, strict=True)
         return pa.RecordBatch.from_pydict(dict(zip(_SCHEMA.names, columns, strict=True)), schema=_SCHEMA)

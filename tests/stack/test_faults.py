@@ -190,7 +190,9 @@ def test_what_is_killed_at_any_cut_leaves_a_whole_state_and_its_retry_converges(
     else:
         kill_spark(running)
     main, _ = shop.state().get(dataset, (None, None))
-    assert (main is not None) == (cut in ("during_publish", "after_publish"))
+    # Silver's own table is the last that its batch publishes: the cut lies after the first.
+    published = ("during_publish", "after_publish") if layer == "bronze" else ("after_publish",)
+    assert (main is not None) == (cut in published)
 
     shop.run(dataset, DAY, job, Attempt(run, 2))
     whole(shop, dataset, expected)

@@ -118,6 +118,14 @@ def test_content_is_known_by_files_in_force_of_the_same_length(dataset):
     assert batches.known_content(dataset, [other], None) == {"s2": FILE.uri}
 
 
+def test_what_a_later_try_has_read_replaces_what_an_earlier_one_had(dataset):
+    other = FILE.model_copy(update={"uri": "s3://landing/x/2.json"})
+    batches.intend(batch(dataset), [TAKEN, TAKEN.model_copy(update={"uri": "s3://landing/x/gone"})])
+    batches.intend(batch(dataset), [TAKEN.model_copy(update={"sha256": "s2"})])
+    batches.settle(batch(dataset).batch_id, PUBLISHED)
+    assert batches.known_content(dataset, [other], None) == {"s2": FILE.uri}
+
+
 def test_a_crash_after_publish_is_settled_as_published(made):
     write = tables.write(made, [1], **{naming.BATCH: batch(made).batch_id})
     batches.intend(batch(made, write))

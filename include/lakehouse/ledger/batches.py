@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import func, or_, select, text, update
+from sqlalchemy import delete, func, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
 from lakehouse.batch import DISCARDED, INTENT, PUBLISHED, Batch, Corrections, InputFile, TakenFile
@@ -24,8 +24,9 @@ def intend(batch: Batch, files: Iterable[TakenFile] = ()) -> None:
     taken = [{"batch_id": batch.batch_id, "dataset": batch.dataset, **f.model_dump()} for f in files]
     with engine().begin() as connection:
         connection.execute(insert(batches).values(row).on_conflict_do_update(index_elements=["batch_id"], set_=row))
-        if taken:
-            connection.execute(insert(inputs).on_conflict_do_nothing(), taken)
+        if taken:  # of an earlier try nothing is kept: what this one read counts
+            connection.execute(delete(inputs).where(inputs.c.batch_id == batch.batch_id))
+            connection.execute(insert(inputs), taken)
 
 
 def settle(batch_id: str, state: str, measures: Mapping[str, float] | None = None) -> None:
