@@ -28,7 +28,6 @@ CONF = {
 }
 
 
-_CONNECT_MODE = "SPARK_CONNECT_MODE_ENABLED"
 # A session that nobody refers to would be closed by whichever thread collects garbage; gRPC's own would never end.
 _OPENED: list[ConnectSession] = []
 
@@ -58,7 +57,7 @@ def _configure(spark: SparkSession) -> None:
 
 
 def _opened(session_id: str) -> SparkSession:
-    os.environ[_CONNECT_MODE] = "1"  # makes pyspark's functions build Connect's plans, not the JVM's
+    os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"  # makes pyspark's functions build Connect's plans, not the JVM's
     channel = TokenChannel(settings().spark_remote)
     channel.set(DefaultChannelBuilder.PARAM_SESSION_ID, session_id)
     channel.set(DefaultChannelBuilder.PARAM_USER_ID, "lakehouse")
@@ -82,7 +81,6 @@ def spark_session(job: Job) -> Iterator[SparkSession]:
         release(job.stale_sessions)
         spark = _opened(job.session_id)
     else:
-        os.environ.pop(_CONNECT_MODE, None)  # inherited from a process that has used Connect
         spark = SparkSession.builder.appName(job.key).getOrCreate()
     signal.signal(signal.SIGTERM, lambda *_: _stop(spark, "the task was told to end"))
     threading.Thread(target=_end_with_parent, args=(spark, parent), daemon=True).start()

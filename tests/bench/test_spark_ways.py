@@ -34,6 +34,7 @@ def as_a_task(stack: Settings) -> Iterator[None]:
         for name, value in airflow_environment(settings()).items():
             patch.setenv(name, value)
         patch.setenv("PATH", str(script("spark-submit").parent), prepend=":")
+        patch.delenv("SPARK_CONNECT_MODE_ENABLED", raising=False)  # left by sessions of other benches
         yield
 
 
