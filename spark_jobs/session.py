@@ -46,14 +46,13 @@ class TokenChannel(DefaultChannelBuilder):
 
 def connect(session_id: str) -> SparkSession:
     """A session on the Connect server, as jobs have it."""
-    spark = _opened(session_id)
-    _configure(spark)
-    return spark
+    return _configured(_opened(session_id))
 
 
-def _configure(spark: SparkSession) -> None:
+def _configured(spark: SparkSession) -> SparkSession:
     for name, value in CONF.items():
         spark.conf.set(name, value)
+    return spark
 
 
 def _opened(session_id: str) -> SparkSession:
@@ -76,16 +75,15 @@ def release(session_ids: Iterable[str]) -> None:
 @contextlib.contextmanager
 def spark_session(job: Job) -> Iterator[SparkSession]:
     """A session for one job, by Connect or inside spark-submit; SIGTERM stops its work at once."""
-    parent = os.getppid()
+    parent = os.getppid()  # before the first call, which may wait long: by then the task may be gone
     if settings().spark_mode == "connect":
         release(job.stale_sessions)
-        spark = _opened(job.session_id)
+        spark = connect(job.session_id)
     else:
-        spark = SparkSession.builder.appName(job.key).getOrCreate()
+        spark = _configured(SparkSession.builder.appName(job.key).getOrCreate())
     signal.signal(signal.SIGTERM, lambda *_: _stop(spark, "the task was told to end"))
     threading.Thread(target=_end_with_parent, args=(spark, parent), daemon=True).start()
     try:
-        _configure(spark)
         yield spark
     finally:
         spark.stop()

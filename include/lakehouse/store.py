@@ -33,7 +33,6 @@ def _client() -> Any:
     config = Config(
         connect_timeout=5,
         read_timeout=60,
-        signature_version="s3v4",
         retries={"max_attempts": 4, "mode": "standard"},
         s3={"addressing_style": "path" if given.s3_path_style else "auto"},
     )

@@ -55,3 +55,9 @@ def _end_jvm() -> None:
         gateway.proc.stdin.close()
         gateway.proc.wait(30)
     SparkContext._gateway = SparkContext._jvm = None
+
+
+@pytest.fixture(autouse=True)
+def _no_call_sites(monkeypatch):
+    """Each call of pyspark's would ask the JVM several times over where it stands, for the sake of error messages."""
+    monkeypatch.setattr("pyspark.errors.utils._enable_debugging_cache", False)

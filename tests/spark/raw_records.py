@@ -6,7 +6,6 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-import pytest
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
@@ -33,12 +32,6 @@ ORDER = {
     "status": "new",
     "ordered_at": "2026-01-01T11:00:00Z",
 }
-
-
-@pytest.fixture(autouse=True)
-def _no_call_sites(monkeypatch):
-    """Each call of pyspark's would ask the JVM several times over where it stands, for the sake of error messages."""
-    monkeypatch.setattr("pyspark.errors.utils._enable_debugging_cache", False)
 
 
 class Token(str):

@@ -14,7 +14,6 @@ from spark_jobs.parsing import CONTENT, DELETED, REASONS, parsed
 from tests.spark.raw_records import (
     MONEY,
     Token,
-    _no_call_sites,  # noqa: F401  # autouse
     change,
     frame,
     orders,

@@ -16,7 +16,6 @@ from tests.spark.raw_records import (
     MONEY,
     NOON,
     Token,
-    _no_call_sites,  # noqa: F401  # autouse
     read,
     silver,
     utc,

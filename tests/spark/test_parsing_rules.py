@@ -15,7 +15,6 @@ from tests.spark.raw_records import (
     END,
     MONEY,
     NOON,
-    _no_call_sites,  # noqa: F401  # autouse
     change,
     frame,
     orders,

@@ -7,7 +7,7 @@ import json
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from oracle import Oracle, Run
+from tests.oracle import Oracle, Run
 
 DAY = date(2026, 1, 1)
 DAYS = [DAY + timedelta(days=number) for number in range(5)]

@@ -7,13 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from oracle import DATASETS, OUTCOMES, Oracle
 
 from lakehouse.contracts import load
 from lakehouse.contracts.model import Silver
 from lakehouse.sample import DIRT, Recipe
 from lakehouse.sample.generator import folder_files
 from lakehouse.settings import ROOT
+from tests.oracle import DATASETS, OUTCOMES, Oracle
 from tests.unit.oracle_shop import DAYS, ran
 
 

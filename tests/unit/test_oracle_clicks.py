@@ -9,11 +9,11 @@ from typing import Any
 
 import duckdb
 import pytest
-from oracle import Oracle, Row, click_sessions
 
 from lakehouse.sample import DIRT, Recipe
 from lakehouse.sample.generator import folder_files
 from lakehouse.settings import ROOT
+from tests.oracle import Oracle, Row, click_sessions
 from tests.unit.oracle_shop import DAY, DAYS, broken, counts, put, ran
 
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from oracle import Oracle
 
+from tests.oracle import Oracle
 from tests.unit.oracle_shop import DAY, broken, put
 
 

@@ -6,10 +6,10 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import pytest
-from oracle import OUTCOMES, Oracle, Result, dated, oracle
 
 from lakehouse.sample import DEFAULT_DIRT, DIRT, Recipe
 from lakehouse.sample.generator import folder_files
+from tests.oracle import OUTCOMES, Oracle, Result, dated, oracle
 from tests.unit.oracle_shop import DAY, DAYS, change
 
 REQUIRED = ("customer_id", "order_id", "ordered_at", "product_id", "status", "updated_at")

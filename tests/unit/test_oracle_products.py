@@ -5,8 +5,8 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
-from oracle import Oracle
 
+from tests.oracle import Oracle
 from tests.unit.oracle_shop import DAY, DAYS, broken, counts, put, ran
 
 

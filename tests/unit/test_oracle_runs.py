@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from oracle import Change, Oracle, Run, replayed
 
 from lakehouse.sample import DIRT, Recipe, corrected
 from lakehouse.sample.generator import folder_files
+from tests.oracle import Change, Oracle, Run, replayed
 from tests.unit.oracle_shop import DAY, DAYS, change, counts, put, ran
 
 

@@ -17,14 +17,14 @@ from typing import Any
 
 import pytest
 import typer
-from oracle import Oracle, Record, Result, dated, oracle
-from oracle import records as records_of
 from typer.testing import CliRunner
 
 from lakehouse.cli.sample import sample
 from lakehouse.errors import LakehouseError
 from lakehouse.sample import DEFAULT_DIRT, DIRT, Recipe, corrected, deliver, events, follow, generate
 from lakehouse.sample.generator import folder_files
+from tests.oracle import Oracle, Record, Result, dated, oracle
+from tests.oracle import records as records_of
 
 DAY = date(2026, 1, 1)
 DAYS = [DAY + timedelta(days=number) for number in range(5)]
