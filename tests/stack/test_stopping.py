@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import date
 from uuid import uuid4
 
@@ -22,7 +23,9 @@ from tests.stack.harness import eventually
 from tests.stack.shop import Shop, client_of, in_session, interval
 
 DAY = date(2026, 1, 1)
-ENDLESS = "CROSS JOIN range(1000000000000) AS r WHERE hash(r.id) = 7 AND "
+# One task: it leaves Spark a core to answer with.
+ENDLESS = "CROSS JOIN range(0, 1000000000000, 1, 1) AS r WHERE hash(r.id) = 7 AND "
+ANSWER_SECONDS = 60
 
 
 @pytest.fixture
@@ -47,23 +50,33 @@ def endless(stack, spark, tmp_path) -> Iterator[str]:
 def tasks_of(stack: Settings) -> int:
     """How many tasks Spark's executors work on now."""
     url = f"http://127.0.0.1:{stack.spark_ui_port}/api/v1/applications"
-    (application,) = httpx.get(url).json()
-    return sum(one["activeTasks"] for one in httpx.get(f"{url}/{application['id']}/executors").json())
+    with httpx.Client(timeout=ANSWER_SECONDS) as spark_ui:
+        (application,) = spark_ui.get(url).json()
+        executors = spark_ui.get(f"{url}/{application['id']}/executors").json()
+    return sum(one["activeTasks"] for one in executors)
 
 
-def parent(key: str) -> list[str]:
-    """A task: it starts the job's client and waits for it."""
+@contextmanager
+def task_of(key: str) -> Iterator[tuple[int, int]]:
+    """A task that starts the job's client and waits for it: the pids of both. None of them is left behind."""
     code = f"import subprocess; p = subprocess.Popen({client_of(key)!r}); print(p.pid, flush=True); p.wait()"
-    return [sys.executable, "-c", code]
+    task = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    with task:
+        assert task.stdout is not None
+        try:
+            yield task.pid, int(task.stdout.readline())
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(task.pid, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("how", ["the job is told to end", "the task is killed outright"])
 def test_a_task_that_ends_before_its_job_takes_the_job_with_it(how, stack, endless):
-    with subprocess.Popen(parent(endless), cwd=ROOT, stdout=subprocess.PIPE, text=True) as task:
-        assert task.stdout is not None
-        client = int(task.stdout.readline())
+    with task_of(endless) as (task, client):
         eventually(lambda: tasks_of(stack) > 0, 120, "the job works")
         begun = time.monotonic()
-        os.kill(*((client, signal.SIGTERM) if how == "the job is told to end" else (task.pid, signal.SIGKILL)))
+        os.kill(*((client, signal.SIGTERM) if how == "the job is told to end" else (task, signal.SIGKILL)))
         eventually(lambda: tasks_of(stack) == 0, 60, "nothing of it works any more")
         print(f"{how}: no work left after {time.monotonic() - begun:.1f} s")
