@@ -1,98 +1,188 @@
-"""Audit: the written version, by its snapshot id, against its contract."""
+"""Audit: measure what the checks ask of a written version, in as few passes over it as they allow."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse.contracts.fields import Gate
-from lakehouse.contracts.model import AnyContract, Bronze, Silver
-from lakehouse.jobs import Audited, AuditJob, GateResult
+from lakehouse.contracts.model import Gold, Silver
+from lakehouse.gates.checks import (
+    Broken,
+    Check,
+    Found,
+    Gap,
+    Missing,
+    NullShare,
+    Orphans,
+    Outside,
+    QuantileOf,
+    Repeated,
+    Returned,
+    Rows,
+    Strange,
+    Whole,
+)
+from lakehouse.jobs import Audited, AuditJob
+from lakehouse.naming import dag_id, quoted
 from spark_jobs import tables
 from spark_jobs.reach import Keys
 
-_BECAME = ("inserted", "updated", "deleted", "unchanged", "superseded", "duplicate", "quarantined")
+SAMPLE = 5
+# Rows that break it can be told one by one.
+_ROW_BY_ROW = (Missing, Broken, Strange, Outside)
+_AGGREGATES = (*_ROW_BY_ROW, Rows, Whole, NullShare, QuantileOf)
+# percentile_approx is then off by less than a thousandth of the rows.
+_ACCURACY = 1000
 
 
 def audit(spark: SparkSession, job: AuditJob) -> Audited:
-    """Every check that the layer asks for, and every gate of the contract."""
-    head = tables.version(spark, job.contract.dataset, job.head.head)
-    return Audited(
-        gates=(
-            *_balance(job),
-            *_batch_is_whole(head, job),
-            *_rules_hold(_own_rows(head, job), job.contract),
-            *(_gate(spark, head, gate, job) for gate in _gates(job.contract)),
-        )
-    )
+    """What each check asks for, with rows that break it for a look."""
+    version = Version(spark, job)
+    in_one_pass = [check for check in job.checks if isinstance(check.measure, _AGGREGATES)]
+    others = [check for check in job.checks if check not in in_one_pass]
+    return Audited(found=(*version.aggregated(in_one_pass), *(version.compared(check) for check in others)))
 
 
-def _gates(contract: AnyContract) -> list[Gate]:
-    """The contract's gates; a key is unique whether or not one of them says so."""
-    gates = list(contract.gates)
-    if isinstance(contract, Silver):
-        unique = contract.key or (("_interval_start", *contract.duplicate_by) if contract.duplicate_by else ())
-        if unique and not any(gate.unique == unique for gate in gates):
-            gates.append(Gate(unique=unique))
-    return gates
+class Version:
+    """The version under audit, and the part of it that the batch wrote."""
+
+    def __init__(self, spark: SparkSession, job: AuditJob):
+        self.spark, self.job = spark, job
+        self.head = tables.version(spark, job.contract.dataset, job.snapshot)
+        self.mine = self._mine()
+
+    def _mine(self) -> Column | None:
+        """Which rows the batch wrote; None: no telling, or all of them."""
+        contract, days = self.job.contract, self.job.days
+        if "_batch_id" in self.head.columns:
+            return F.col("_batch_id") == self.job.batch_id
+        if isinstance(contract, Gold) and contract.rebuild and days is not None:
+            return F.col(next(iter(contract.rebuild))).isin(list(days))
+        return None
+
+    @property
+    def own(self) -> DataFrame:
+        return self.head if self.mine is None else self.head.where(self.mine)
+
+    def aggregated(self, checks: Sequence[Check]) -> Iterator[Found]:
+        """All of them in one pass: over the batch's rows where all ask for no more, else over the version."""
+        if not checks:
+            return
+        narrow = all(check.own for check in checks)
+        rows = self.own if narrow else self.head
+        mine = {check.gate: self.mine if check.own and not narrow else None for check in checks}
+        values: Any = rows.agg(*(_value(check.measure, mine[check.gate]) for check in checks)).first()
+        for check, value in zip(checks, values, strict=True):
+            wrong = isinstance(check.measure, _ROW_BY_ROW) and not check.holds(float(value))
+            sample = _sample((self.own if check.own else self.head).where(_broken(check.measure))) if wrong else ()
+            yield Found(gate=check.gate, value=None if value is None else float(value), sample=sample)
+
+    def compared(self, check: Check) -> Found:
+        """What needs more than one look at each row: other rows, or other tables."""
+        match check.measure:
+            case Repeated():
+                repeated = self._suspects(check.measure.columns, own=check.own).groupBy(*check.measure.columns).count()
+                return _counted(check, repeated.where("count > 1"))
+            case Orphans():
+                return _counted(check, self._orphans(check.measure))
+            case Gap():
+                return Found(gate=check.gate, value=self._gap(check.measure))
+            case Returned():
+                self._make_views()
+                # As a part of a query: nothing but a query can stand there.
+                query = check.measure.sql.strip().rstrip(";")
+                return _counted(check, self.spark.sql(f"SELECT * FROM (\n{query}\n)"))
+        raise NotImplementedError(check.measure.kind)
+
+    def _suspects(self, columns: Sequence[str], *, own: bool) -> DataFrame:
+        """The values among which some may be repeated: if none was before, those that the batch wrote."""
+        values, contract = self.head.select(*columns), self.job.contract
+        if not own or not isinstance(contract, Silver):
+            return values
+        if any(name in contract.columns and not contract.columns[name].required for name in columns):
+            return values  # rows without a value are not found by it
+        return Keys(self.own, columns).among(values)
+
+    def _orphans(self, asked: Orphans) -> DataFrame:
+        there = tables.version(self.spark, asked.dataset, asked.snapshot).select(F.col(asked.other).alias("_there"))
+        values = self.head.select(asked.column).where(F.col(asked.column).isNotNull()).distinct()
+        return values.join(there, F.col(asked.column) == F.col("_there"), "left_anti")
+
+    def _gap(self, asked: Gap) -> float:
+        """Both sums, over the days that the batch built where the contract says which input's days these are."""
+        below = tables.version(self.spark, asked.dataset, asked.snapshot)
+        mine = self.head
+        if isinstance(self.job.contract, Gold) and self.job.days is not None:
+            (own, path), *_ = self.job.contract.rebuild.items()
+            source, _, column = path.rpartition(".")
+            if source == asked.dataset:
+                days = list(self.job.days)
+                below, mine = below.where(F.col(column).cast("date").isin(days)), mine.where(F.col(own).isin(days))
+        if asked.where:
+            below = below.where(asked.where)
+        (ours,) = mine.agg(F.sum(asked.column)).first() or (None,)
+        (theirs,) = below.agg(F.sum(asked.other)).first() or (None,)
+        if isinstance(ours, float) or isinstance(theirs, float):
+            return float(ours or 0) - float(theirs or 0)
+        return float((ours or 0) - (theirs or 0))
+
+    def _make_views(self) -> None:
+        self.head.createOrReplaceTempView("head")
+        for dataset, snapshot in self.job.inputs.items():
+            tables.version(self.spark, dataset, snapshot).createOrReplaceTempView(dag_id(dataset))
 
 
-def _balance(job: AuditJob) -> list[GateResult]:
-    if not isinstance(job.contract, Silver):
-        return []
-    became = sum(job.counts.get(name, 0) for name in _BECAME)
-    rows_in = job.counts["rows_in"]
-    return [GateResult(gate="balance", passed=became == rows_in, found=f"{rows_in} rows in, {became} accounted for")]
+def _value(measure: Any, mine: Column | None) -> Column:
+    """The aggregate that measures it, over the rows that are `mine`."""
+    if isinstance(measure, _ROW_BY_ROW):
+        broken = _broken(measure)
+        return F.count_if(broken if mine is None else broken & mine)
+    match measure:
+        case Rows():
+            return F.count("*")
+        case Whole():
+            everywhere = F.lit(True) if mine is None else mine
+            place = F.when(everywhere, F.struct("_source_file", "_source_offset"))
+            rows = F.count_if(everywhere)
+            return (rows - F.count_distinct(place)) + F.abs(rows - F.lit(measure.rows))
+        case NullShare():
+            return F.try_divide(F.count_if(F.col(measure.column).isNull()), F.count("*"))
+        case QuantileOf():
+            column = F.col(measure.column).cast("double")
+            return F.percentile_approx(column if mine is None else F.when(mine, column), measure.at, _ACCURACY)
+    raise NotImplementedError(measure.kind)
 
 
-def _batch_is_whole(head: DataFrame, job: AuditJob) -> list[GateResult]:
-    """Bronze: each record of the batch's files is there once."""
-    if not isinstance(job.contract, Bronze):
-        return []
-    mine = head.where(F.col("_batch_id") == job.batch_id)
-    rows, places = mine.agg(F.count("*"), F.count_distinct("_source_file", "_source_offset")).first() or (0, 0)
-    found = f"{rows} rows from {places} places, {job.counts['rows_in']} written"
-    return [GateResult(gate="batch_is_whole", passed=rows == places == job.counts["rows_in"], found=found)]
+def _broken(measure: Any) -> Column:
+    """The rows that break it."""
+    match measure:
+        case Missing():
+            return F.col(measure.column).isNull()
+        case Broken():
+            return F.expr(measure.condition)
+        case Strange():
+            column = F.col(measure.column)
+            return column.isNotNull() & ~column.cast("string").isin(list(measure.accepted))
+        case Outside():
+            column = F.col(measure.column)
+            below = column < F.lit(measure.lowest).cast(measure.type) if measure.lowest else F.lit(False)
+            above = column > F.lit(measure.highest).cast(measure.type) if measure.highest else F.lit(False)
+            strange = F.isnan(column) if measure.type == "double" else F.lit(False)
+            return below | above | strange
+    raise NotImplementedError(measure.kind)
 
 
-def _own_rows(head: DataFrame, job: AuditJob) -> DataFrame:
-    """The rows that the batch wrote, where rows say so; those that were there before were audited before."""
-    return head.where(F.col("_batch_id") == job.batch_id) if "_batch_id" in head.columns else head
+def _counted(check: Check, wrong: DataFrame) -> Found:
+    rows = wrong.count()
+    return Found(gate=check.gate, value=rows, sample=_sample(wrong) if not check.holds(rows) else ())
 
 
-def _suspects(head: DataFrame, unique: Sequence[str], job: AuditJob, *, held: bool) -> DataFrame:
-    """The values among which some may be repeated: if none was before, those that the batch wrote."""
-    values, contract = head.select(*unique), job.contract
-    if not held or not isinstance(contract, Silver):
-        return values
-    if any(name in contract.columns and not contract.columns[name].required for name in unique):
-        return values  # rows without a value are not found by it
-    return Keys(_own_rows(head, job), unique).among(values)
-
-
-def _rules_hold(head: DataFrame, contract: AnyContract) -> list[GateResult]:
-    """Required columns and checks, in one pass."""
-    if isinstance(contract, Bronze):
-        return []
-    rules = {f"{n}.required": F.col(n).isNull() for n, c in contract.columns.items() if c.required}
-    rules |= {f"{n}.check": ~F.expr(c.check) for n, c in contract.columns.items() if c.check}
-    if not rules:
-        return []
-    broken: Sequence[int] = head.agg(*(F.count_if(condition) for condition in rules.values())).first() or []
-    return [GateResult(gate=g, passed=n == 0, found=f"{n} rows break it") for g, n in zip(rules, broken, strict=True)]
-
-
-def _gate(spark: SparkSession, head: DataFrame, gate: Gate, job: AuditJob) -> GateResult:
-    if gate.unique:
-        suspects = _suspects(head, gate.unique, job, held=gate.name in job.held)
-        repeated = suspects.groupBy(*gate.unique).count().where("count > 1").count()
-        return GateResult(gate=gate.name, passed=repeated == 0, found=f"{repeated} values occur more than once")
-    if gate.row_count:
-        rows = head.count()
-        found = f"{rows} rows, at least {gate.row_count.at_least} wanted"
-        return GateResult(gate=gate.name, passed=rows >= gate.row_count.at_least, found=found)
-    head.createOrReplaceTempView("head")
-    rows = spark.sql(gate.sql or "").count()
-    return GateResult(gate=gate.name, passed=rows == 0, found=f"the query returns {rows} rows")
+def _sample(rows: DataFrame) -> tuple[str, ...]:
+    """A few rows as JSON, for the ledger."""
+    names = [name if rows.columns.count(name) == 1 else f"{name}_{n}" for n, name in enumerate(rows.columns)]
+    found = rows.limit(SAMPLE).toDF(*names)
+    whole = F.to_json(F.struct(*(F.col(quoted(name)) for name in names)))
+    return tuple(str(row[0]) for row in found.select(whole).collect())

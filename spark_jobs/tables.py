@@ -213,7 +213,7 @@ class Branch:
         self.table = table
         self.name = job.branch
         self.base = job.bases.get(table)
-        self.batch_id = job.batch_id
+        self.provenance = job.provenance
         self.made = False
 
     def append(self, rows: DataFrame) -> None:
@@ -263,6 +263,7 @@ class Branch:
         if not self.made:
             as_of = f" AS OF VERSION {int(self.base)}" if self.base is not None else ""
             self.spark.sql(f"ALTER TABLE {table_sql(self.table)} CREATE BRANCH {quoted(self.name)}{as_of}")
-            self.spark.conf.set(f"spark.sql.iceberg.snapshot-property.{naming.BATCH}", self.batch_id)
+            for name, value in self.provenance.items():
+                self.spark.conf.set(f"spark.sql.iceberg.snapshot-property.{name}", value)
             self.made = True
         return table_sql(self.table, self.name)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import datetime
+from datetime import UTC, datetime
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from lakehouse.intervals import Interval
 
-INTENT, PUBLISHED, DISCARDED = "intent", "published", "discarded"
+# Where the range begins that a replay names instead of an interval.
+BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+INTENT, PUBLISHED, DISCARDED, UNDONE = "intent", "published", "discarded", "undone"
 
 
 class InputFile(BaseModel):
@@ -85,6 +87,11 @@ class Batch(BaseModel):
     @property
     def interval(self) -> Interval:
         return Interval(self.interval_start, self.interval_end)
+
+    @property
+    def of_interval(self) -> bool:
+        """Whether it is an interval's own; replayed records are of no interval."""
+        return self.interval_start > BEGINNING
 
     def measured(self, **more: float) -> Batch:
         """The same batch with more known of it; seconds add up where a step was taken twice."""

@@ -7,7 +7,13 @@ from typing import Any
 
 import requests
 from pyiceberg.catalog.rest import RestCatalog
-from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.exceptions import (
+    CommitStateUnknownException,
+    NoSuchTableError,
+    RESTError,
+    ServerError,
+    ServiceUnavailableError,
+)
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot, ancestors_of
 from requests.adapters import HTTPAdapter
@@ -19,6 +25,14 @@ from lakehouse.settings import Settings, settings
 
 MAIN = "main"
 TIMEOUT = (5.0, 60.0)
+# A commit that ends so may have succeeded.
+OUTCOME_UNKNOWN = (
+    CommitStateUnknownException,
+    ServerError,
+    ServiceUnavailableError,
+    RESTError,
+    requests.RequestException,
+)
 
 
 class _Impatient(HTTPAdapter):

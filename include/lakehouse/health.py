@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 from pyiceberg.table import Table
+from pyiceberg.table.refs import SnapshotRefType
 
 from lakehouse.catalog import ref_snapshot
 
@@ -19,7 +20,7 @@ class TableHealth(BaseModel):
     bytes: int
     rows: int
     delete_files: int
-    snapshots: int
+    snapshots: int = Field(description="Without those that a tag keeps.")
     oldest_snapshot_ms: int | None
 
     @property
@@ -31,7 +32,8 @@ def health(found: Table) -> TableHealth:
     """A table's health; reads the catalog's answer and nothing else."""
     snapshot = found.snapshot_by_id(ref_snapshot(found) or 0)
     totals: Mapping[str, str] = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
-    times = [s.timestamp_ms for s in found.metadata.snapshots]
+    tagged = {ref.snapshot_id for ref in found.metadata.refs.values() if ref.snapshot_ref_type == SnapshotRefType.TAG}
+    times = [s.timestamp_ms for s in found.metadata.snapshots if s.snapshot_id not in tagged]
     return TableHealth(
         files=int(totals.get("total-data-files", 0)),
         bytes=int(totals.get("total-files-size", 0)),

@@ -58,6 +58,14 @@ class Coverage:
     def add(self, interval: Interval) -> Coverage:
         return Coverage.of((*self.intervals, interval))
 
+    def remove(self, gone: Interval) -> Coverage:
+        ends = [
+            piece
+            for one in self.intervals
+            for piece in ((one.start, min(one.end, gone.start)), (max(one.start, gone.end), one.end))
+        ]
+        return Coverage.of(Interval(start, end) for start, end in ends if start < end)
+
     def __contains__(self, interval: Interval) -> bool:
         return any(i.start <= interval.start and interval.end <= i.end for i in self.intervals)
 

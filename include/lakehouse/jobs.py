@@ -9,17 +9,14 @@ from __future__ import annotations
 from datetime import date, datetime
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from lakehouse.batch import Corrections, InputFile, TableWrite, TakenFile
 from lakehouse.contracts.model import Bronze, Gold, Silver
+from lakehouse.gates.checks import Check, Document, Found
 from lakehouse.intervals import Interval
 from lakehouse.naming import result_key
 from lakehouse.store import get_document, put_document
-
-
-class Document(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Job(Document):
@@ -45,6 +42,7 @@ class BatchJob(Job):
 class WriteJob(BatchJob):
     branch: str
     bases: dict[str, int | None]
+    provenance: dict[str, str] = Field(description="What each snapshot's summary says of where it comes from.")
 
 
 class IngestJob(WriteJob):
@@ -106,12 +104,10 @@ class BuildJob(WriteJob):
 class AuditJob(BatchJob):
     verb: Literal["audit"] = "audit"
     contract: Bronze | Silver | Gold
-    head: TableWrite
-    counts: dict[str, int]
-    held: tuple[str, ...] = Field(
-        (),
-        description="Gates that the version passed on which the batch was written: only its own rows break them.",
-    )
+    snapshot: int = Field(description="The version to look at.")
+    checks: tuple[Check, ...]
+    inputs: dict[str, int | None] = Field({}, description="The versions that the batch was made from.")
+    days: tuple[date, ...] | None = Field(None, description="Gold: the days that the batch built; None: all.")
 
 
 class Call(Document):
@@ -119,7 +115,7 @@ class Call(Document):
 
     procedure: Literal["rewrite_data_files", "expire_snapshots"]
     reason: str
-    options: dict[str, str] = {}
+    options: dict[str, str] = Field({})
     older_than: datetime | None = None
     retain_last: int | None = None
     sort_order: str | None = None
@@ -147,20 +143,10 @@ class Written(Document):
     refused: str = Field("", description="Why the batch must not be published, in one sentence.")
 
 
-class GateResult(Document):
-    gate: str
-    passed: bool
-    found: str
-
-
 class Audited(Document):
     """What an audit answers."""
 
-    gates: tuple[GateResult, ...]
-
-    @property
-    def failed(self) -> list[GateResult]:
-        return [g for g in self.gates if not g.passed]
+    found: tuple[Found, ...]
 
 
 class Maintained(Document):

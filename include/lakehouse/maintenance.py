@@ -10,6 +10,7 @@ from sqlalchemy import func, insert
 
 from lakehouse import jobs, naming
 from lakehouse.catalog import table
+from lakehouse.contracts.load import loaded
 from lakehouse.contracts.model import AnyContract, Contract
 from lakehouse.errors import LakehouseError
 from lakehouse.health import TableHealth, health
@@ -18,6 +19,7 @@ from lakehouse.ledger.database import engine
 from lakehouse.ledger.database import maintenance as history
 from lakehouse.naming import quoted
 from lakehouse.plan import Attempt, settle
+from lakehouse.retention import drop_old_branches, keep_inputs
 
 MEGABYTE = 1 << 20
 
@@ -72,7 +74,11 @@ def maintain(contract: AnyContract, attempt: Attempt, run: Callable[[MaintainJob
     """Keep a dataset's tables healthy. Call it under the lease; returns one line per call."""
     # A batch whose publish is not confirmed is looked for among the snapshots: before any of them expires.
     settle(contract.dataset)
-    return [line for name in contract.tables for line in _maintain_table(contract, name, attempt, run)]
+    now = datetime.now(UTC)
+    everything = loaded()
+    keep_inputs(contract.dataset, list(everything.contracts.values()), now, all_known=not everything.problems)
+    old = [f"{name}: dropped {ref}" for name in contract.tables for ref in drop_old_branches(contract, name, now)]
+    return [*old, *(line for name in contract.tables for line in _maintain_table(contract, name, attempt, run))]
 
 
 def _maintain_table(

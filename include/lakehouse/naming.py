@@ -15,11 +15,18 @@ NAMESPACES = (*LAYERS, "quarantine", "ops")
 
 COVERAGE = "lakehouse.coverage"
 ABSORBED = "lakehouse.absorbed"
+# Each snapshot's summary says where it comes from.
 BATCH = "lakehouse.batch-id"
+INPUTS = "lakehouse.inputs"
+CONTRACT = "lakehouse.contract"
+CODE = "lakehouse.code"
 
 AUDIT_BRANCH = "audit_"
+# A tag that keeps a version because a published one was made from it.
+INPUT_TAG = "input_of_"
 SPARK_POOL = "spark"
 REPLAY_DAG = "replay_quarantine"
+ROLLBACK_DAG = "rollback"
 
 
 def layer_of(dataset: str) -> str:

@@ -18,6 +18,8 @@ from lakehouse.jobs import BuildJob, CleanJob, IngestJob, Origin
 from lakehouse.landing import data_files
 from lakehouse.ledger import batches
 from lakehouse.ledger.database import now
+from lakehouse.provenance import provenance
+from lakehouse.rollback.carried_out import finish_all
 
 
 class NotReady(LakehouseError):
@@ -59,7 +61,11 @@ class Plan:
 
 
 def settle(dataset: str) -> None:
-    """Find out what became of batches whose publish was begun and not confirmed. Call it under the lease."""
+    """Find out what became of batches whose publish was begun and not confirmed. Call it under the lease.
+
+    A rollback that was cut short is finished first: it decides which batches main holds.
+    """
+    finish_all(dataset)
     for batch in batches.unsettled(dataset):
         batches.settle(batch.batch_id, PUBLISHED if _in_main(batch) else DISCARDED)
 
@@ -68,9 +74,10 @@ def _in_main(batch: Batch) -> bool:
     found = table(batch.dataset)
     if found is None:
         return False
-    ids = {s.summary.get(naming.BATCH) for s in history(found, ref_snapshot(found)) if s.summary}
-    only_coverage = all(w.empty for w in batch.writes if w.table == batch.dataset)
-    return batch.batch_id in ids or (only_coverage and batch.interval in coverage(found))
+    own = [write for write in batch.writes if write.table == batch.dataset and not write.empty]
+    # By the version, not by the batch's id: the same work may have been published before, and undone or overwritten.
+    line = {snapshot.snapshot_id for snapshot in history(found, ref_snapshot(found))}
+    return all(write.head in line for write in own) if own else batch.interval in coverage(found)
 
 
 def plan(contract: AnyContract, interval: Interval, attempt: Attempt) -> Plan | None:
@@ -115,6 +122,7 @@ def _shared(contract: Contract, batch: Batch, attempt: Attempt, verb: str) -> di
         "interval_end": batch.interval_end,
         "branch": naming.branch(batch.dataset, batch.interval, batch.batch_id, attempt.id),
         "bases": {name: ref_snapshot(table(name)) for name in contract.tables},
+        "provenance": provenance(batch),
     }
 
 
@@ -147,10 +155,17 @@ def _plan_clean(contract: Silver, interval: Interval, attempt: Attempt) -> Plan 
     every = batches.corrections(contract.reads)
     mine = every.of({b.batch_id for b in known})
     snapshot = ref_snapshot(source)
-    batch = _batch(contract, interval, attempt, [contract.version, taken, mine.replaced], {contract.reads: snapshot})
-    done = batches.published_in(contract.dataset, interval)
-    if _covered(contract, interval) and [b.batch_id for b in done][:1] == [batch.batch_id]:
+    done = [b.batch_id for b in batches.published_in(contract.dataset, interval)]
+
+    def batch_after(*before: str) -> Batch:
+        content = [contract.version, taken, mine.replaced, *before]
+        return _batch(contract, interval, attempt, content, {contract.reads: snapshot})
+
+    if _covered(contract, interval) and done[:1] in ([batch_after().batch_id], [batch_after(*done[1:2]).batch_id]):
         return None
+    batch = batch_after()
+    if batch.batch_id in done:  # and something else was done on top of it: doing it once more is another batch
+        batch = batch_after(done[0])
     if not taken and not mine.replaced and table(contract.dataset):
         return Plan(batch, None)
     outdated = contract.delivers == "snapshot" and coverage(table(contract.dataset)).reaches_beyond(interval)

@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 
-import requests
-from pyiceberg.exceptions import (
-    CommitFailedException,
-    CommitStateUnknownException,
-    RESTError,
-    ServerError,
-    ServiceUnavailableError,
-)
+from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import (
@@ -25,19 +19,11 @@ from pyiceberg.table.update import (
 )
 
 from lakehouse.batch import TableWrite
-from lakehouse.catalog import MAIN, CatalogUnreachable, catalog, coverage, history, ref_snapshot, table
+from lakehouse.catalog import MAIN, OUTCOME_UNKNOWN, CatalogUnreachable, catalog, coverage, history, ref_snapshot, table
 from lakehouse.errors import LakehouseError
 from lakehouse.intervals import Interval
 from lakehouse.naming import AUDIT_BRANCH, COVERAGE
 from lakehouse.settings import settings
-
-_OUTCOME_UNKNOWN = (
-    CommitStateUnknownException,
-    ServerError,
-    ServiceUnavailableError,
-    RESTError,
-    requests.RequestException,
-)
 
 
 class MainMoved(LakehouseError):
@@ -59,7 +45,7 @@ def publish(write: TableWrite, covers: Interval | None = None, properties: Mappi
         # The answer to a commit that succeeded may have been lost, and this the refusal of its repetition.
         if not published(_loaded(write), write, covers):
             raise MainMoved(f"{write.table}: {error}") from error
-    except _OUTCOME_UNKNOWN as error:
+    except OUTCOME_UNKNOWN as error:
         if not published(_loaded(write), write, covers):
             raise CatalogUnreachable(f"the catalog at {settings().catalog_uri} did not confirm the publish") from error
 
@@ -102,10 +88,23 @@ def _updates(
     return tuple(updates)
 
 
-def drop_branches(name: str, prefix: str) -> None:
-    """Drop a table's audit branches that begin with `prefix`: what earlier tries of an interval left."""
+def drop_branches(name: str, prefix: str = AUDIT_BRANCH, before: datetime | None = None) -> list[str]:
+    """Drop a table's audit branches that begin with `prefix`: what earlier tries of an interval left, or old ones."""
     found = table(name)
-    stale = [r for r in found.metadata.refs if r.startswith(AUDIT_BRANCH) and r.startswith(prefix)] if found else []
-    if found and stale:
+    if found is None:
+        return []
+    limit = before.timestamp() * 1000 if before else None
+    stale = [
+        ref
+        for ref, to in found.metadata.refs.items()
+        if ref.startswith(AUDIT_BRANCH) and ref.startswith(prefix) and _older(found, to.snapshot_id, limit)
+    ]
+    if stale:
         updates = tuple(RemoveSnapshotRefUpdate(**{"ref-name": ref}) for ref in stale)
         catalog().commit_table(found, (AssertTableUUID(uuid=found.metadata.table_uuid),), updates)
+    return stale
+
+
+def _older(found: Table, snapshot_id: int, limit: float | None) -> bool:
+    snapshot = found.snapshot_by_id(snapshot_id)
+    return limit is None or snapshot is None or snapshot.timestamp_ms < limit

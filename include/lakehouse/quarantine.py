@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 from lakehouse import jobs, naming
-from lakehouse.batch import Batch
+from lakehouse.batch import BEGINNING, Batch
 from lakehouse.catalog import ref_snapshot, table
 from lakehouse.contracts.model import AnyContract, Silver
 from lakehouse.errors import LakehouseError
@@ -13,10 +13,10 @@ from lakehouse.jobs import Chosen, ReplayJob
 from lakehouse.ledger import batches
 from lakehouse.ledger.database import now
 from lakehouse.plan import Attempt, settle
+from lakehouse.provenance import origin, provenance
 from lakehouse.query import Rows, run_sql
 from lakehouse.steps import Handover, RunJob, audit, make_replay_public
-
-BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+from lakehouse.versions import existing
 
 
 def summary(dataset: str) -> Rows:
@@ -78,6 +78,7 @@ def _planned(contract: Silver, chosen: Chosen, attempt: Attempt) -> tuple[Replay
     if table(naming.quarantine_table(dataset)) is None:
         raise LakehouseError(f"{dataset} has rejected nothing yet")
     bases = {name: ref_snapshot(table(name)) for name in contract.tables}
+    source = origin(existing(dataset), bases[dataset])
     mark = naming.digest([contract.version, chosen.model_dump(mode="json"), bases])
     # Of no interval's own: a run of one must not take it for its own batch.
     batch = Batch(
@@ -89,6 +90,7 @@ def _planned(contract: Silver, chosen: Chosen, attempt: Attempt) -> tuple[Replay
         contract_version=contract.version,
         run=attempt.run,
         attempt=attempt.id,
+        inputs=source.inputs if source else {},
     )
     job = ReplayJob(
         key=naming.job_key(dataset, attempt.id, "replay"),
@@ -99,6 +101,7 @@ def _planned(contract: Silver, chosen: Chosen, attempt: Attempt) -> tuple[Replay
         interval_end=batch.interval_end,
         branch=naming.branch(dataset, batch.interval, batch.batch_id, attempt.id),
         bases=bases,
+        provenance=provenance(batch),
         contract=contract,
         input_snapshot=None,
         input_batches=(),

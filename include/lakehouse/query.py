@@ -11,7 +11,6 @@ import logging
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from importlib.resources import files
 from typing import Any
@@ -26,6 +25,7 @@ from lakehouse.contracts.model import suggest
 from lakehouse.errors import LakehouseError
 from lakehouse.naming import CATALOG
 from lakehouse.settings import settings
+from lakehouse.versions import NoVersion, main_at, moment, named, nowhere
 
 log = logging.getLogger(__name__)
 
@@ -62,8 +62,13 @@ def run_sql(sql: str, at: str | None = None) -> Rows:
         versions = _versions({name: _table(name) for name in sorted(_table_names(tree))}, at)
     except RESTError as error:
         raise QueryError(f"the catalog at {settings().catalog_uri} refused: {_one_line(error)}") from None
-    except CatalogUnreachable as error:
+    except (CatalogUnreachable, NoVersion) as error:
         raise QueryError(str(error)) from None
+    return run_on(versions, sql)
+
+
+def run_on(versions: list[Version], sql: str) -> Rows:
+    """The columns and rows of a statement over these versions alone, each under the name it is given."""
     with duckdb.connect(config=_CONFIG) as connection:
         try:
             _set_up(connection, versions)
@@ -164,47 +169,15 @@ def _versions(tables: dict[str, Table], at: str | None) -> list[Version]:
     """Each table at main, or at the version asked for; `QueryError` when that is nowhere to be found."""
     if at is None:
         return [Version(name, found, ref_snapshot(found)) for name, found in tables.items()]
-    named = {name: _named(found, at) for name, found in tables.items()}
-    moment = _moment(at) if not any(named.values()) else None
-    if moment:
-        return [Version(name, found, _main_at(name, found, moment)) for name, found in tables.items()]
-    if not any(named.values()):
-        raise QueryError(_nowhere(tables, at))
-    for name in (name for name, snapshot in named.items() if snapshot is None):
+    found_as = {name: named(found, at) for name, found in tables.items()}
+    when = moment(at) if not any(found_as.values()) else None
+    if when:
+        return [Version(name, found, main_at(name, found, when)) for name, found in tables.items()]
+    if not any(found_as.values()):
+        raise NoVersion(nowhere(tables, at))
+    for name in (name for name, snapshot in found_as.items() if snapshot is None):
         log.warning("%s has no '%s'; it is read at main", name, at)
-    return [Version(name, found, named[name] or ref_snapshot(found)) for name, found in tables.items()]
-
-
-def _named(found: Table, at: str) -> int | None:
-    """The snapshot that a branch, a tag or an id names."""
-    snapshot = found.snapshot_by_id(int(at)) if at.isdecimal() else None
-    return ref_snapshot(found, at) or (snapshot.snapshot_id if snapshot else None)
-
-
-def _moment(at: str) -> datetime | None:
-    """An ISO time, in UTC unless it says otherwise. A long number is a snapshot id, not a time."""
-    try:
-        moment = datetime.fromisoformat(at) if not at.isdecimal() else None
-    except ValueError:
-        return None
-    return moment.replace(tzinfo=moment.tzinfo or UTC) if moment else None
-
-
-def _main_at(name: str, found: Table, moment: datetime) -> int:
-    """The snapshot that main pointed to at that time, by the table's own log of it."""
-    earlier = [entry for entry in found.history() if entry.timestamp_ms <= moment.timestamp() * 1000]
-    if not earlier or found.snapshot_by_id(earlier[-1].snapshot_id) is None:
-        first = next((datetime.fromtimestamp(e.timestamp_ms / 1000, UTC) for e in found.history()), None)
-        known = f"; the oldest that is kept is of {first.isoformat(timespec='seconds')}" if first else ""
-        raise QueryError(f"{name} has no version of {moment.isoformat(timespec='seconds')}{known}")
-    return int(earlier[-1].snapshot_id)
-
-
-def _nowhere(tables: dict[str, Table], at: str) -> str:
-    refs = {ref for found in tables.values() for ref in found.metadata.refs}
-    who = " and ".join(tables) or "a query without a table"
-    has = "has" if len(tables) < 2 else "have"
-    return f"{who} {has} no branch, tag or snapshot '{at}', and it is no ISO time{suggest(at, refs)}"
+    return [Version(name, found, found_as[name] or ref_snapshot(found)) for name, found in tables.items()]
 
 
 # --- The connection that answers ---
@@ -240,8 +213,8 @@ def _places(found: Table) -> Iterator[str]:
 
 def _add_view(connection: duckdb.DuckDBPyConnection, version: Version) -> None:
     schema, _, short = version.name.rpartition(".")
-    name = f"{_identifier(schema)}.{_identifier(short)}"
-    connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_identifier(schema)}")
+    name = f"{identifier(schema)}.{identifier(short)}"
+    connection.execute(f"CREATE SCHEMA IF NOT EXISTS {identifier(schema)}")
     if version.snapshot is None:
         connection.register("nothing", version.table.schema().as_arrow().empty_table())
         connection.execute(f"CREATE TABLE {name} AS FROM nothing")
@@ -277,7 +250,7 @@ def _quoted(mark: str, text: str) -> str:
     return mark + text.replace(mark, mark * 2) + mark
 
 
-_literal, _identifier = partial(_quoted, "'"), partial(_quoted, '"')
+_literal, identifier = partial(_quoted, "'"), partial(_quoted, '"')
 
 
 def _one_line(error: Exception) -> str:

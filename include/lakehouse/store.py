@@ -14,6 +14,10 @@ from lakehouse.errors import LakehouseError
 from lakehouse.settings import settings
 
 
+class NoDocument(LakehouseError, LookupError):
+    """The document was never there, or was deleted."""
+
+
 class StoreUnreachable(LakehouseError, ConnectionError):
     """The object store does not answer, or refuses."""
 
@@ -58,6 +62,8 @@ def get_document(key: str) -> str:
     """Read a job document or a result."""
     try:
         body = client().get_object(Bucket=settings().warehouse_bucket, Key=key)["Body"].read()
+    except client().exceptions.NoSuchKey:
+        raise NoDocument(f"the object store at {settings().s3_endpoint} has no {key}") from None
     except (BotoCoreError, ClientError) as error:
         raise StoreUnreachable(f"the object store at {settings().s3_endpoint} has no {key}: {error}") from error
     return str(body.decode())

@@ -11,7 +11,7 @@ from airflow.sdk import DAG, Asset, CronDataIntervalTimetable, CronTriggerTimeta
 from lakehouse.contracts import AnyContract, contracts
 from lakehouse.contracts.fields import write_duration
 from lakehouse.contracts.load import loaded
-from lakehouse.naming import REPLAY_DAG, SPARK_POOL, dag_id, maintenance_dag_id
+from lakehouse.naming import REPLAY_DAG, ROLLBACK_DAG, SPARK_POOL, dag_id, maintenance_dag_id
 from lakehouse.settings import settings
 from lakehouse_airflow.operators import (
     AuditOperator,
@@ -19,6 +19,7 @@ from lakehouse_airflow.operators import (
     PublishOperator,
     ReleaseOperator,
     ResolveOperator,
+    RollbackOperator,
     WriteOperator,
 )
 from lakehouse_airflow.sensors import WaitOperator
@@ -97,7 +98,9 @@ def build_replay() -> DAG | None:
         params={
             "dataset": Param(datasets[0], type="string", enum=datasets, description="Whose records."),
             "action": Param("replay", type="string", enum=["replay", "discard"], description="What to do with them."),
-            "reason": Param("", type="string", description="Only records that broke this rule; empty: all."),
+            "reason": Param(
+                None, type=["null", "string"], description="Only records that broke this rule; empty: all."
+            ),
             "interval": Param(
                 None, type=["null", "string"], format="date-time", description="Only the interval that begins then."
             ),
@@ -106,6 +109,34 @@ def build_replay() -> DAG | None:
         render_template_as_native_obj=True,
     ) as dag:
         ResolveOperator(task_id="resolve", pool=SPARK_POOL, doc_md=ResolveOperator.__doc__)
+    return dag
+
+
+def build_rollback() -> DAG | None:
+    """The form by which a dataset goes back, or forward, to one of its versions. No DAG without datasets."""
+    datasets = [contract.dataset for contract in contracts()]
+    if not datasets:
+        return None
+    with DAG(
+        ROLLBACK_DAG,
+        description="Brings a dataset back, or forward, to one of its versions.",
+        doc_md="Trigger it with its form. Without *apply* the task's log shows which rows would change, which batches "
+        "would be undone, and what was built from them. With it, main moves in one commit under the dataset's lease, "
+        "and the intervals that are undone are waited for again. `lakehouse snapshots DATASET` shows the versions.",
+        schedule=None,
+        start_date=datetime(2026, 1, 1, tzinfo=UTC),
+        catchup=False,
+        tags=["operations"],
+        default_args={**DEFAULTS, "retries": 0},
+        params={
+            "dataset": Param(datasets[0], type="string", enum=datasets, description="Which dataset."),
+            "to": Param("", type="string", minLength=1, description="Branch or tag, snapshot id, or ISO time."),
+            "why": Param("", type="string", minLength=3, description="Kept with the rollback."),
+            "apply": Param(False, type="boolean", description="Do it; else it is only shown what would change."),
+        },
+        render_template_as_native_obj=True,
+    ) as dag:
+        RollbackOperator(task_id="rollback", doc_md=RollbackOperator.__doc__)
     return dag
 
 

@@ -202,6 +202,30 @@ class ResolveOperator(Step):
         self.log.info("%s: %s", self.dataset, told(chosen, counts))
 
 
+class RollbackOperator(Step):
+    """Bring a dataset to one of its versions, as the form says, under its lease; or show what that would change."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(dataset="", **kwargs)
+
+    def step(self, context: Context) -> Any:
+        from lakehouse.contracts import contracts
+        from lakehouse.ledger import leases
+        from lakehouse.rollback.told import roll_back
+
+        form = context["params"]
+        self.dataset = form["dataset"]
+        who = getattr(context["dag_run"], "triggering_user_name", None) or "airflow"
+        attempt = attempt_of(context)
+        with self.leased(attempt):
+            try:
+                done = roll_back(self.contract(), form["to"], contracts(), by=who, why=form["why"], apply=form["apply"])
+            finally:
+                leases.release(self.dataset, attempt.run)
+        for line in done:
+            self.log.info("%s", line)
+
+
 class MaintainOperator(Step):
     """Keep the dataset's tables healthy, under its lease; a table that is being written is put off."""
 

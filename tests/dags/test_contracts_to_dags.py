@@ -62,7 +62,7 @@ def own(parse, folder) -> Parsed:
 
 
 def test_a_broken_contract_leaves_the_other_dags_loaded(own):
-    assert set(own["dags"]) == {"bronze_clicks", "bronze_hourly", "maintenance_daily"}
+    assert set(own["dags"]) == {"bronze_clicks", "bronze_hourly", "maintenance_daily", "rollback"}
 
 
 def test_a_broken_contract_is_an_import_error_that_names_file_field_and_fix(own, folder):

@@ -19,7 +19,7 @@ from lakehouse.stack.airflow_api import AirflowApi
 from tests.stack import answers
 from tests.stack.harness import eventually
 from tests.stack.shop import Shop, interval
-from tests.stack.tables import loaded
+from tests.stack.tables import head, loaded
 
 pytestmark = pytest.mark.timeout(3600)
 
@@ -159,6 +159,20 @@ def test_maintenance_leaves_fewer_files_and_the_same_rows(caught_up, shop, api, 
     assert after[shop.silver].files < before[shop.silver].files
     assert after[shop.silver].delete_files == 0
     assert {d: h.rows for d, h in after.items()} == {d: h.rows for d, h in before.items()}
+
+
+def test_the_form_of_rollback_goes_back_and_forward(caught_up, shop, api):
+    first = next(w.head for w in batches.published(shop.gold)[-1].writes if w.table == shop.gold)
+    last, answered = head(shop.gold), answers.gold(shop)
+    api.unpause("rollback")
+    for to in (first, last):
+        run = api.trigger("rollback", dataset=shop.gold, to=str(to), why="a test", apply=True)
+        eventually(lambda run=run: api.state(run) in ("success", "failed"), 300, "the rollback has run")
+        assert api.state(run) == "success", api.failure(run)
+        assert api.last_line(run, "rollback").endswith(f"{shop.gold} is at {to}")
+        assert head(shop.gold) == to
+    assert answers.gold(shop) == answered
+    assert leases.holder(shop.gold) is None
 
 
 def test_a_day_by_spark_submit_gives_the_same_tables_as_by_connect(running, contracts, api):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
@@ -13,6 +12,7 @@ from sqlalchemy import text
 from lakehouse import naming
 from lakehouse.batch import DISCARDED, PUBLISHED, Batch, InputFile, TableWrite, TakenFile
 from lakehouse.catalog import catalog
+from lakehouse.gates.checks import GateResult
 from lakehouse.intervals import Interval
 from lakehouse.ledger import batches, database, gates, leases
 from lakehouse.plan import settle
@@ -150,28 +150,26 @@ def test_a_batch_is_found_by_its_id_though_another_try_published_it(made):
     assert state(made) == PUBLISHED
 
 
-@dataclass(frozen=True)
-class Verdict:
-    gate: str
-    passed: bool
-    found: str = ""
+def verdict(gate: str, *, passed: bool, value: float = 0) -> GateResult:
+    told = "passed" if passed else "failed"
+    return GateResult(gate=gate, definition=gate, verdict=told, value=value, bound="at most 0", found="")
 
 
 def test_a_version_has_passed_what_it_passed_when_it_was_last_audited(dataset):
     version = int(uuid4()) % 10**15
-    gates.record("batch", "run/1", version, [Verdict("rows", passed=True), Verdict("unique", passed=True)])
-    gates.record("batch", "run/2", version, [Verdict("rows", passed=True), Verdict("unique", passed=False)])
-    gates.record("batch", "run/3", version + 1, [Verdict("unique", passed=True)])
+    gates.record("batch", "run/1", version, [verdict("rows", passed=True), verdict("unique", passed=True)])
+    gates.record("batch", "run/2", version, [verdict("rows", passed=True), verdict("unique", passed=False)])
+    gates.record("batch", "run/3", version + 1, [verdict("unique", passed=True)])
     assert gates.passed(version) == ("rows",)
     assert gates.passed(version + 2) == ()
 
 
 def test_a_ledger_of_an_earlier_version_gains_the_columns_it_lacks(stack, dataset):
-    gates.record("old", "run/1", 1, [Verdict("kept", passed=True)])
+    gates.record("old", "run/1", 1, [verdict("kept", passed=True)])
     with database.engine().begin() as connection:
         connection.execute(text("ALTER TABLE gate_results DROP COLUMN snapshot_id"))
     database.engine.cache_clear()
-    gates.record("new", "run/1", 2, [Verdict("rows", passed=True)])
+    gates.record("new", "run/1", 2, [verdict("rows", passed=True)])
     assert gates.passed(2) == ("rows",)
     with database.engine().connect() as connection:
         rows = connection.execute(text("SELECT snapshot_id FROM gate_results WHERE batch_id = 'old'")).all()

@@ -42,7 +42,7 @@ def pausing(then: Callable[..., Any]) -> Callable[..., Any]:
     return paused
 
 
-def main(spec: dict[str, str]) -> None:
+def main(spec: dict[str, Any]) -> None:
     from spark_jobs.session import connect
 
     cut = spec["cut"]
@@ -62,7 +62,7 @@ def main(spec: dict[str, str]) -> None:
     if cut == "after_publish":
         steps.batches.settle = pausing(steps.batches.settle)
     shop = Shop(Path(spec["folder"]), spec["suffix"])
-    shop.run(spec["dataset"], date.fromisoformat(spec["day"]), run, Attempt(spec["run"], 1))
+    shop.run(spec["dataset"], date.fromisoformat(spec["day"]), run, Attempt(spec["run"], spec.get("number", 1)))
 
 
 if __name__ == "__main__":

@@ -64,6 +64,23 @@ def batches(
     show(["interval", "batch", "state", "counts", "seconds", "bytes", "snapshot", "published"], rows)
 
 
+def gates(
+    dataset: Annotated[str, typer.Argument(help="Such as silver.orders.")],
+    limit: Annotated[int, typer.Option(min=1, help="How many verdicts, newest first.")] = 30,
+    wrong: Annotated[bool, typer.Option("--wrong", help="Only those that failed or warned.")] = False,
+) -> None:
+    """Show what gates found in a dataset's batches, newest first."""
+    from lakehouse.contracts import contract
+    from lakehouse.ledger.gates import recent
+
+    contract(dataset)
+    rows = [
+        (one["at"], one["batch_id"], one["gate"], one["verdict"], one["found"], "\n".join(one["sample"] or ()))
+        for one in recent(dataset, limit, wrong=wrong)
+    ]
+    show(["at", "batch", "gate", "verdict", "found", "rows"], rows)
+
+
 def _recent(dataset: str, limit: int) -> list[Batch]:
     """The ledger's newest batches; a dataset that neither ledger nor contracts know is an error."""
     from sqlalchemy.exc import OperationalError

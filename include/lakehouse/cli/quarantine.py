@@ -5,11 +5,11 @@ from __future__ import annotations
 import getpass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Literal
-from uuid import uuid4
 
 import typer
 
 from lakehouse.cli.data import show
+from lakehouse.cli.lease import leased
 from lakehouse.errors import LakehouseError
 
 if TYPE_CHECKING:
@@ -67,21 +67,13 @@ def _resolve(
     dataset: str, resolution: Literal["replayed", "discarded"], why: str, reason: str | None, interval: str | None
 ) -> None:
     from lakehouse.jobs import Chosen
-    from lakehouse.ledger import leases
     from lakehouse.local_jobs import run_job
-    from lakehouse.plan import Attempt
     from lakehouse.quarantine import resolve, told
-    from lakehouse.steps import take_lease
 
     contract, user = _contract(dataset), getpass.getuser()
     chosen = Chosen(resolution=resolution, by=user, why=why, reason=reason, interval_start=_moment(interval))
-    attempt = Attempt(f"cli/{user}/{uuid4().hex}", 1)
-    take_lease(dataset, attempt)
-    try:
-        with leases.kept(dataset, attempt.run, attempt.id):
-            counts = resolve(contract, chosen, attempt, run_job)
-    finally:
-        leases.release(dataset, attempt.run)
+    with leased(dataset) as attempt:
+        counts = resolve(contract, chosen, attempt, run_job)
     typer.echo(told(chosen, counts))
 
 

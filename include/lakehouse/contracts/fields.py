@@ -37,11 +37,15 @@ class Strict(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
 
+def read_duration(text: str) -> timedelta:
+    match = _DURATION.fullmatch(text)
+    if not match:
+        raise ValueError(f"'{text}' is no duration; write a number and s, m, h or d, such as 90m or 3d")
+    return timedelta(**{_UNITS[match[2]]: int(match[1])})
+
+
 def _duration(value: Any) -> Any:
-    match = _DURATION.fullmatch(value) if isinstance(value, str) else None
-    if isinstance(value, str) and not match:
-        raise ValueError(f"'{value}' is no duration; write a number and s, m, h or d, such as 90m or 3d")
-    return timedelta(**{_UNITS[match[2]]: int(match[1])}) if match else value
+    return read_duration(value) if isinstance(value, str) else value
 
 
 def write_duration(value: timedelta) -> str:
@@ -115,7 +119,7 @@ def as_list(value: Any) -> Any:
     return [value] if isinstance(value, str | dict) else value
 
 
-def _editor(title: str, pattern: re.Pattern[str] | None = None) -> WithJsonSchema:
+def editor(title: str, pattern: re.Pattern[str] | None = None) -> WithJsonSchema:
     """What an editor is told of a text, by way of the JSON Schema; the validators say it better."""
     shape = {"pattern": f"^{pattern.pattern}$"} if pattern else {}
     return WithJsonSchema({"type": "string", "title": title, **shape})
@@ -125,15 +129,15 @@ Duration = Annotated[
     timedelta,
     BeforeValidator(_duration),
     PlainSerializer(write_duration, return_type=str),
-    _editor("duration", _DURATION),
+    editor("duration", _DURATION),
 ]
-Name = Annotated[str, AfterValidator(_name), _editor("name", _NAME)]
-DatasetName = Annotated[str, AfterValidator(_dataset), _editor("dataset", _DATASET)]
-ColumnType = Annotated[str, AfterValidator(_type), _editor("column type", _TYPE)]
-Cron = Annotated[str, AfterValidator(_cron), _editor("schedule")]
-TimeZone = Annotated[str, AfterValidator(_timezone), _editor("time zone")]
+Name = Annotated[str, AfterValidator(_name), editor("name", _NAME)]
+DatasetName = Annotated[str, AfterValidator(_dataset), editor("dataset", _DATASET)]
+ColumnType = Annotated[str, AfterValidator(_type), editor("column type", _TYPE)]
+Cron = Annotated[str, AfterValidator(_cron), editor("schedule")]
+TimeZone = Annotated[str, AfterValidator(_timezone), editor("time zone")]
 Texts = Annotated[tuple[str, ...], BeforeValidator(as_list, json_schema_input_type=str | list[str])]
-FieldPath = Annotated[str, AfterValidator(_path), _editor("path")]
+FieldPath = Annotated[str, AfterValidator(_path), editor("path")]
 FieldPaths = Annotated[
     tuple[FieldPath, ...], BeforeValidator(as_list, json_schema_input_type=FieldPath | list[FieldPath])
 ]
@@ -143,12 +147,12 @@ DatasetNames = Annotated[
 Bound = Annotated[
     int | float | str, BeforeValidator(lambda bound: bound.isoformat() if isinstance(bound, date) else bound)
 ]
-Pattern = Annotated[str, AfterValidator(_pattern), _editor("regular expression")]
+Pattern = Annotated[str, AfterValidator(_pattern), editor("regular expression")]
 Share = Annotated[
     float,
     BeforeValidator(_share),
     PlainSerializer(lambda share: f"{share * 100:g}%", return_type=str),
-    _editor("share", _SHARE),
+    editor("share", _SHARE),
 ]
 Cleaner = Literal["trim", "squeeze", "empty_to_null", "lower", "upper", "digits", "currency", "currency_eu"]
 Cleaners = Annotated[tuple[Cleaner, ...], BeforeValidator(as_list, json_schema_input_type=Cleaner | list[Cleaner])]
@@ -283,6 +287,9 @@ class Retention(Strict):
 
     snapshots: Duration = Field(description="How long old snapshots can be read.")
     keep_last: int = Field(5, ge=1, description="Snapshots kept whatever their age.")
+    branches: Duration = Field(
+        "7d", validate_default=True, description="How long the branch of a batch that failed its audit is kept."
+    )
 
 
 class Maintenance(Strict):
@@ -292,31 +299,3 @@ class Maintenance(Strict):
     sort_by: tuple[str, ...] = Field((), description="Columns to sort by when files are rewritten.")
     target_file_mb: int = Field(128, ge=1, description="Size that rewritten files aim at.")
     min_input_files: int = Field(5, ge=2, description="Small files in a partition before they are rewritten.")
-
-
-class Rows(Strict):
-    """Bounds on how many rows the audited version may hold."""
-
-    at_least: int = Field(ge=0, description="Fewest rows that the table must hold.")
-
-
-class Gate(Strict):
-    """One check of the audited version. Exactly one kind is given."""
-
-    unique: tuple[str, ...] | None = Field(None, description="Columns whose combination must not repeat.")
-    row_count: Rows | None = Field(None, description="Bounds on the number of rows.")
-    sql: str | None = Field(None, description="A query over the view `head` that must return no rows.")
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> Gate:
-        if len(self._kinds()) != 1:
-            raise ValueError(f"a gate has exactly one of {', '.join(type(self).model_fields)}")
-        return self
-
-    def _kinds(self) -> list[str]:
-        return [kind for kind in type(self).model_fields if getattr(self, kind) is not None]
-
-    @property
-    def name(self) -> str:
-        (kind,) = self._kinds()
-        return f"{kind}({', '.join(self.unique)})" if self.unique else kind

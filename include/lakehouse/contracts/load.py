@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from lakehouse.contracts.gates import elsewhere
 from lakehouse.contracts.model import MODELS, AnyContract, Gold, Silver, suggest
 from lakehouse.contracts.problems import Problem, mapping, problems_of
 from lakehouse.errors import LakehouseError
@@ -118,6 +119,8 @@ def _relations(found: dict[str, AnyContract], known: dict[str, Path]) -> Iterato
         if isinstance(contract, Gold):
             for field, message in _rebuild_columns(contract, found):
                 yield name, field, message
+        for field, message in _gates_elsewhere(contract, found, known):
+            yield name, field, message
         if circle := _circle(name, found):
             yield name, "reads", f"goes in a circle: {' → '.join(circle)}; remove one of these"
 
@@ -128,6 +131,19 @@ def _rebuild_columns(contract: Gold, found: dict[str, AnyContract]) -> Iterator[
         source = found.get(dataset)
         if isinstance(source, Silver | Gold) and column not in source.columns:
             yield f"rebuild.{own}", f"{dataset} has no column '{column}'{suggest(column, source.columns)}"
+
+
+def _gates_elsewhere(
+    contract: AnyContract, found: dict[str, AnyContract], known: dict[str, Path]
+) -> Iterator[tuple[str, str]]:
+    """Gates that compare with a dataset or a column that is not there."""
+    for position, gate in enumerate(contract.gates):
+        field, dataset, column = elsewhere(gate) or ("", "", None)
+        if dataset and dataset not in known:
+            yield f"gates[{position}].{field}", f"no dataset '{dataset}'{suggest(dataset, known)}"
+        elif column and dataset in found and column not in found[dataset].column_names:
+            hint = suggest(column, found[dataset].column_names)
+            yield f"gates[{position}].{field}", f"{dataset} has no column '{column}'{hint}"
 
 
 def _circle(name: str, found: dict[str, AnyContract]) -> list[str] | None:

@@ -18,7 +18,6 @@ from lakehouse.contracts.fields import (
     DatasetName,
     DatasetNames,
     Duration,
-    Gate,
     Maintenance,
     Name,
     Retention,
@@ -28,6 +27,8 @@ from lakehouse.contracts.fields import (
     Strict,
     TimeZone,
 )
+from lakehouse.contracts.gates import Gate, named_columns
+from lakehouse.contracts.gates import faults as faults_of_gates
 from lakehouse.contracts.paths import names, steps
 from lakehouse.intervals import Interval
 from lakehouse.naming import digest, feed_table, layer_of, quarantine_table, tombstone_table
@@ -111,7 +112,9 @@ class Contract(Strict):
             elif column not in self.column_names:
                 yield field, f"no column '{column}'{suggest(column, self.column_names)}"
         for position, gate in enumerate(self.gates):
-            yield from _unknown(f"gates[{position}].unique", gate.unique or (), self.column_names)
+            field, columns = named_columns(gate)
+            yield from _unknown(f"gates[{position}].{field}", columns, self.column_names)
+        yield from faults_of_gates(self.gates, self.column_types, self.inputs)
         yield from _unknown("maintenance.sort_by", self.maintenance.sort_by, self.column_names)
 
     @property
@@ -124,9 +127,13 @@ class Contract(Strict):
         return (self.dataset,)
 
     @property
+    def column_types(self) -> dict[str, str]:
+        """The columns that the contract's other fields may name, with their types."""
+        return {}
+
+    @property
     def column_names(self) -> tuple[str, ...]:
-        """The columns that the contract's other fields may name."""
-        return ()
+        return tuple(self.column_types)
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -144,6 +151,12 @@ class Contract(Strict):
         zone = ZoneInfo(self.timezone)
         end = croniter(self.schedule, (moment + timedelta(microseconds=1)).astimezone(zone)).get_prev(datetime)
         return Interval(croniter(self.schedule, end).get_prev(datetime), end)
+
+    def interval_beginning(self, moment: datetime) -> Interval | None:
+        """The interval that begins at the given moment, if one does."""
+        end = croniter(self.schedule, moment.astimezone(ZoneInfo(self.timezone))).get_next(datetime)
+        found = self.interval_ending_by(end)
+        return found if found.start == moment else None
 
     def interval_before(self, interval: Interval) -> Interval:
         return self.interval_ending_by(interval.start)
@@ -180,8 +193,8 @@ class Bronze(Contract):
     partition_by: tuple[str, ...] = Field(("_ingestion_date",), description="Kept as it is.")
 
     @property
-    def column_names(self) -> tuple[str, ...]:
-        return tuple(BRONZE_COLUMNS)
+    def column_types(self) -> dict[str, str]:
+        return BRONZE_COLUMNS
 
     def landing_prefix(self, start: datetime) -> str:
         """Where the files of the interval that starts then are expected; a time without a zone is the contract's."""
@@ -201,8 +214,8 @@ class Shaped(Contract):
             yield from _faults_of_bounds(f"columns.{name}.between", column)
 
     @property
-    def column_names(self) -> tuple[str, ...]:
-        return tuple(self.columns)
+    def column_types(self) -> dict[str, str]:
+        return {name: column.type for name, column in self.columns.items()}
 
 
 class Silver(Shaped):

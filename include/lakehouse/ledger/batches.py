@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import delete, func, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
-from lakehouse.batch import DISCARDED, INTENT, PUBLISHED, Batch, Corrections, InputFile, TakenFile
+from lakehouse.batch import BEGINNING, DISCARDED, INTENT, PUBLISHED, UNDONE, Batch, Corrections, InputFile, TakenFile
 from lakehouse.intervals import Interval
 from lakehouse.ledger.database import batches, engine, inputs
+from lakehouse.naming import layer_of
 
 
 def _row(batch: Batch) -> dict[str, Any]:
@@ -37,9 +39,10 @@ def settle(batch_id: str, state: str, measures: Mapping[str, float] | None = Non
         connection.execute(update(batches).where(batches.c.batch_id == batch_id).values(values))
 
 
-def _found(*conditions: Any, limit: int | None = None) -> list[Batch]:
+def _found(*conditions: Any, limit: int | None = None, order: Any = None) -> list[Batch]:
     columns = [batches.c[name] for name in Batch.model_fields]
-    statement = select(*columns).where(*conditions).order_by(batches.c.intended_at.desc()).limit(limit)
+    newest_first = (batches.c.intended_at.desc(),) if order is None else (order, batches.c.intended_at.desc())
+    statement = select(*columns).where(*conditions).order_by(*newest_first).limit(limit)
     with engine().connect() as connection:
         return [Batch.model_validate(dict(row)) for row in connection.execute(statement).mappings()]
 
@@ -62,6 +65,48 @@ def published_in(dataset: str, interval: Interval) -> list[Batch]:
 def published(dataset: str) -> list[Batch]:
     """Every published batch of a dataset, newest first."""
     return _found(batches.c.dataset == dataset, batches.c.state == PUBLISHED)
+
+
+def accepted_before(dataset: str, interval: Interval, count: int) -> list[int]:
+    """How many records the intervals before brought that were accepted, newest first.
+
+    In bronze an interval's batches add up; in silver a later one takes the earlier one's place.
+    """
+    before = (
+        batches.c.dataset == dataset,
+        batches.c.state == PUBLISHED,
+        batches.c.interval_end <= interval.start,
+        batches.c.interval_start > BEGINNING,  # records that were replayed are of no interval
+    )
+    starts = select(batches.c.interval_start).where(*before).distinct().order_by(batches.c.interval_start.desc())
+    known = _found(
+        *before,
+        batches.c.interval_start.in_(starts.limit(count)),
+        order=batches.c.interval_start.desc(),
+    )
+    by_interval: dict[datetime, int] = {}
+    for batch in known:
+        rows = batch.counts.get("rows_in", 0) - batch.counts.get("quarantined", 0)
+        if layer_of(dataset) == "bronze":
+            rows += by_interval.pop(batch.interval_start, 0)
+        by_interval.setdefault(batch.interval_start, rows)
+    return list(by_interval.values())
+
+
+def runs_of(batch_ids: Collection[str]) -> dict[str, str]:
+    """The run that made each of these batches."""
+    statement = select(batches.c.batch_id, batches.c.run).where(batches.c.batch_id.in_(batch_ids))
+    with engine().connect() as connection:
+        return {row.batch_id: row.run for row in connection.execute(statement)}
+
+
+def by_id(batch_ids: Collection[str]) -> list[Batch]:
+    return _found(batches.c.batch_id.in_(batch_ids))
+
+
+def settled(dataset: str) -> list[Batch]:
+    """Batches that main holds, and those that were undone, newest first."""
+    return _found(batches.c.dataset == dataset, batches.c.state.in_([PUBLISHED, UNDONE]))
 
 
 def recent(dataset: str, limit: int = 30) -> list[Batch]:

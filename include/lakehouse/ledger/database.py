@@ -55,7 +55,7 @@ batches = Table(
     Column("contract_version", String, nullable=False),
     Column("run", String, nullable=False),
     Column("attempt", String, nullable=False),
-    Column("state", String, nullable=False),  # intent, published, discarded
+    Column("state", String, nullable=False),  # intent, published, discarded, undone
     Column("writes", JSONB, nullable=False),
     Column("inputs", JSONB, nullable=False),
     Column("counts", JSONB, nullable=False),
@@ -90,8 +90,27 @@ gate_results = Table(
     Column("attempt", String, nullable=False),
     Column("snapshot_id", BigInteger, index=True),  # the version that was audited
     Column("gate", String, nullable=False),
-    Column("verdict", String, nullable=False),
+    Column("definition", String),  # the same for gates that ask the same
+    Column("verdict", String, nullable=False),  # passed, failed, warned
+    Column("value", Float),
+    Column("bound", String),
     Column("found", Text, nullable=False),
+    Column("sample", JSONB),  # rows that break it
+    Column("at", _Time, nullable=False),
+)
+
+rollbacks = Table(
+    "rollbacks",
+    metadata,
+    Column("id", BigInteger, primary_key=True, autoincrement=True),
+    Column("dataset", String, nullable=False, index=True),
+    Column("moves", JSONB, nullable=False),  # each table's version before and after
+    Column("undone", JSONB, nullable=False),  # batches
+    Column("redone", JSONB, nullable=False),  # batches
+    Column("properties", JSONB, nullable=False),
+    Column("by", String, nullable=False),
+    Column("why", Text, nullable=False),
+    Column("state", String, nullable=False),  # intent, done, abandoned
     Column("at", _Time, nullable=False),
 )
 

@@ -1,0 +1,80 @@
+"""A rollback as people see it: what would change, what is undone, and what has to be built again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from lakehouse.contracts.model import AnyContract
+from lakehouse.diff import difference
+from lakehouse.intervals import Interval
+from lakehouse.ledger.rollbacks import Rollback
+from lakehouse.naming import dag_id
+from lakehouse.plan import settle
+from lakehouse.query import QueryError
+from lakehouse.rollback.carried_out import apply as carry_out
+from lakehouse.rollback.downstream import downstream
+from lakehouse.rollback.planned import plan, undone_intervals
+from lakehouse.versions import existing
+
+SAMPLE = 5
+
+
+def roll_back(
+    contract: AnyContract, to: str, contracts: Iterable[AnyContract], *, by: str, why: str, apply: bool
+) -> list[str]:
+    """Show what going to that version changes, and do it if asked. Call it under the lease."""
+    settle(contract.dataset)
+    planned = plan(contract, to)
+    lines = [*_preview(contract, planned), *_to_be_built(contract, planned, contracts)]
+    if not apply:
+        return [*lines, "nothing was changed"]
+    carry_out(planned, by, why)
+    return [*lines, f"{contract.dataset} is at {planned.moves[-1].after}"]
+
+
+def _preview(contract: AnyContract, planned: Rollback) -> Iterator[str]:
+    yield from _rows(contract, planned)
+    for batch_id in planned.undone:
+        yield f"undone: {batch_id}"
+    for batch_id in planned.redone:
+        yield f"done again: {batch_id}"
+
+
+def _rows(contract: AnyContract, planned: Rollback) -> Iterator[str]:
+    """What becomes of the rows; a version that cannot be read any more is no reason to stay at it."""
+    own = planned.moves[-1]
+    way = f"{planned.dataset}: {own.before} → {own.after}"
+    try:
+        found = difference(contract, existing(planned.dataset), own.before, own.after, SAMPLE)
+    except QueryError as error:
+        yield f"{way}; rows cannot be compared: {error}"
+        return
+    yield f"{way}; rows: " + ", ".join(f"{count} {what}" for what, count in found.counts.items())
+    for what, *values in found.sample:
+        yield f"  {what}: " + " ".join(f"{name}={value}" for name, value in zip(found.columns, values, strict=True))
+
+
+def _to_be_built(contract: AnyContract, planned: Rollback, contracts: Iterable[AnyContract]) -> Iterator[str]:
+    """The commands that build again what is undone and what was built from it, in this order."""
+    if undone := undone_intervals(planned):
+        yield f"to be built again: {backfill_command(contract, undone)}"
+    for one in downstream(planned, contracts):
+        if one.contract.layer == "silver" and one.before is not None:  # it only adds and changes rows
+            back = f"lakehouse rollback {one.contract.dataset} --to {one.before} --yes --why …"
+            yield f"built from what is undone, unless the same comes again: {back}"
+        if one.intervals:
+            yield f"built from what is undone, to be built again: {backfill_command(one.contract, one.intervals)}"
+
+
+def backfill_command(contract: AnyContract, intervals: Iterable[Interval]) -> str:
+    """The command that runs these intervals again."""
+    starts = sorted(one.start.astimezone(ZoneInfo(contract.timezone)) for one in intervals)
+    first, last = map(_told, (starts[0], starts[-1]))
+    return f"airflow dags backfill -s {first} -e {last} --reset-dagruns -y {dag_id(contract.dataset)}"
+
+
+def _told(start: datetime) -> str:
+    """A day where an interval begins with it, in the DAG's own zone; else the moment."""
+    return f"{start:%Y-%m-%d}" if (start.hour, start.minute, start.second) == (0, 0, 0) else start.isoformat()

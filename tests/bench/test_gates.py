@@ -1,0 +1,151 @@
+"""What the way to main costs beside a plain write, and what gates cost that need no data file."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from uuid import uuid4
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import functions as F
+
+from lakehouse.catalog import catalog, table
+from lakehouse.gates.checks import Check, Missing, NullShare, Outside, Rows
+from lakehouse.gates.metadata import answers
+from lakehouse.jobs import AuditJob
+from lakehouse.naming import table_sql
+from lakehouse.sample import Recipe
+from spark_jobs import tables
+from spark_jobs.audit import audit
+from spark_jobs.keeping import keeping
+from tests.bench.big_shop import FIRST, BigShop
+from tests.stack.shop import RunJob, in_session, interval
+
+ROWS = 5_000_000
+FILES = 1_000
+ROUNDS = 3
+GATES = """
+gates:
+  - row_count: {at_least: 1}
+  - nulls: {column: region, at_most: 1%}
+  - between: {column: amount, lowest: 0, highest: 1000}
+  - accepted: {column: status, values: [new, paid, shipped, cancelled]}
+  - {sql: "SELECT order_id FROM head WHERE quantity > 5"}
+"""
+COPY = """
+dataset: gold.copy_{suffix}
+description: A large table, as it is.
+owner: bench
+start: 2026-01-01
+reads: [silver.orders_{suffix}]
+partition_by: [order_date]
+columns:
+  order_id:   {{type: bigint}}
+  region:     {{type: string}}
+  status:     {{type: string}}
+  quantity:   {{type: int}}
+  amount:     {{type: "decimal(12,2)"}}
+  order_date: {{type: date}}
+"""
+QUERY = """
+SELECT order_id, region, status, quantity, amount, CAST(ordered_at AS DATE) AS order_date FROM silver_orders_{suffix}
+"""
+pytestmark = pytest.mark.timeout(3600)
+
+
+@pytest.fixture(scope="module")
+def job(spark) -> RunJob:
+    return in_session(spark)
+
+
+@pytest.fixture(scope="module")
+def shop(spark, tmp_path_factory) -> Iterator[BigShop]:
+    folder = tmp_path_factory.mktemp("gated")
+    opened = BigShop.open(spark, folder, ROWS)
+    suffix = opened.shop.suffix
+    (folder / "gold" / f"copy_{suffix}.yaml").write_text(COPY.format(suffix=suffix) + GATES)
+    (folder / "gold" / f"copy_{suffix}.sql").write_text(QUERY.format(suffix=suffix))
+    yield opened
+    opened.shop.close()
+
+
+def test_write_audit_and_publish_beside_a_plain_write(report, spark, job, shop):
+    """Five gates over five million rows, beside the same query written straight to a table's main."""
+    name = f"gold.copy_{shop.shop.suffix}"
+    plain_table = f"gold.plain_{shop.shop.suffix}"
+    contract = shop.shop.contract(name)
+    shop.shop.deliver([FIRST], Recipe.of(0.05, 3, None))
+    shop.shop.run(shop.shop.bronze, FIRST, job)
+    shop.shop.run(shop.shop.silver, FIRST, job)
+    tables.ensure(spark, plain_table, tables.gold(contract))
+    ours, plain = [], []
+    try:
+        for _ in range(ROUNDS):
+            plain.append(_written_plainly(spark, shop, plain_table))
+            seconds, done = shop.run(name, FIRST, job)
+            assert done is not None
+            ours.append(seconds)
+            catalog().purge_table(name)
+    finally:
+        catalog().purge_table(plain_table)
+    way = report.add(f"write, audit by five gates, publish: {ROWS:,} rows", ours)
+    straight = report.add("the same rows straight to main", plain)
+    report.add("way to main / straight (at most 1.25)", [way / straight], "×")
+
+
+def _written_plainly(spark, shop: BigShop, name: str) -> float:
+    begun = time.perf_counter()
+    spark.read.table(table_sql(shop.shop.silver)).createOrReplaceTempView(f"silver_orders_{shop.shop.suffix}")
+    spark.sql(QUERY.format(suffix=shop.shop.suffix)).writeTo(table_sql(name)).overwrite(F.lit(True))
+    return time.perf_counter() - begun
+
+
+@pytest.fixture
+def many_files(stack) -> Iterator[str]:
+    name = f"gold.many_{uuid4().hex[:8]}"
+    made = catalog().create_table(name, pa.schema([("id", pa.int64()), ("amount", pa.int64())]))
+    rows = pa.table({"id": pa.array(range(1000)), "amount": pa.array(range(1000))})
+    with made.transaction() as change:
+        for _ in range(FILES):
+            change.append(rows)
+    yield name
+    catalog().purge_table(name)
+
+
+def test_gates_by_metadata_beside_the_same_by_scan(report, spark, shop, many_files):
+    found = table(many_files)
+    assert found is not None
+    head = found.metadata.current_snapshot_id
+    assert head is not None
+    measures = [
+        Rows(),
+        NullShare(column="id"),
+        Missing(column="amount"),
+        Outside(column="amount", type="bigint", lowest="0", highest="1000"),
+    ]
+    asked = tuple(Check(gate=m.kind, definition=m.kind, measure=m, at_most=10**9) for m in measures)
+    contract = shop.shop.contract(f"gold.copy_{shop.shop.suffix}").model_copy(update={"dataset": many_files})
+    document = AuditJob(
+        key="_jobs/bench",
+        session_id="",
+        batch_id="",
+        interval_start=interval(FIRST).start,
+        interval_end=interval(FIRST).end,
+        contract=contract,
+        snapshot=head,
+        checks=asked,
+    )
+    by_metadata, by_scan = [], []
+    for _ in range(ROUNDS + 1):
+        begun = time.perf_counter()
+        quick = {one.gate: one.value for one in answers(found, head, asked)}
+        by_metadata.append(time.perf_counter() - begun)
+        begun = time.perf_counter()
+        with keeping():
+            slow = {one.gate: one.value for one in audit(spark, document).found}
+        by_scan.append(time.perf_counter() - begun)
+        assert quick == slow
+    metadata = report.add(f"gates by metadata, {FILES:,} files", by_metadata[1:])
+    scan = report.add("the same by scan", by_scan[1:])
+    report.add("by metadata / by scan (less than 5)", [metadata / scan * 100], "%")
