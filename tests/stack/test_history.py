@@ -17,6 +17,7 @@ from lakehouse.lineage import lineage
 from lakehouse.naming import INPUT_TAG, table_sql
 from lakehouse.pins import PinError, pin, pins, unpin
 from lakehouse.plan import Attempt
+from lakehouse.provenance import code_version
 from lakehouse.query import run_sql
 from lakehouse.rebuild import CannotRebuild, rebuild, row_hash
 from lakehouse.retention import drop_old_branches, keep_inputs
@@ -272,6 +273,7 @@ def test_commands_tell_the_lineage_build_again_and_pin(seen, command):
     versions_named = [f"{name} @ {main(name)}" for name in (seen.gold, seen.silver, seen.bronze)]
     tree = command(seen, "lineage", seen.gold).splitlines()
     assert [one for line, one in zip(tree, versions_named, strict=True) if one in line] == versions_named
+    assert all(line.rstrip().endswith(code_version()) for line in tree), "nothing is cut off"
     again = command(seen, "rebuild", seen.gold, "--interval", str(DAYS[1]))
     assert again.endswith("The rows are the same.\n")
     made = command(seen, "pin", seen.gold, "audit-2026", "--keep", "30d", "--with-inputs")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from lakehouse.cli import COMMANDS, exists
+from lakehouse.cli.data import show
 
 LAKEHOUSE = Path(sys.executable).parent / "lakehouse"
 
@@ -28,3 +29,14 @@ def test_help_imports_no_commands_library() -> None:
     code = "import sys; from lakehouse.cli import build; build(['--help']); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"boto3", "pyiceberg", "sqlalchemy", "duckdb", "airflow", "pyspark"} & set(loaded)
+
+
+@pytest.mark.parametrize(("columns", "framed"), [(200, True), (40, False)])
+def test_a_table_that_does_not_fit_the_terminal_is_shown_row_by_row(columns, framed, monkeypatch, capsys) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", str(columns))
+    show(["snapshot", "batch"], [(6635589809107500567, "silver_orders-20261115T0000")])
+    shown = capsys.readouterr().out
+    assert "6635589809107500567" in shown
+    assert "silver_orders-20261115T0000" in shown
+    assert ("│" in shown) == framed

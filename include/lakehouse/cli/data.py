@@ -126,7 +126,7 @@ def _text(value: Any) -> str:
 
 
 def show(columns: list[str], rows: Rows) -> None:
-    """A table on a terminal; for a pipe, lines with tabs between the values."""
+    """A table on a terminal, row by row if it does not fit; for a pipe, lines with tabs between the values."""
     console = Console()
     if not console.is_terminal:
         _write(columns, rows, "\t")
@@ -138,8 +138,22 @@ def show(columns: list[str], rows: Rows) -> None:
     for row in rows:
         # Text, not markup: a value in square brackets is data.
         table.add_row(*(Text(_text(value)) for value in row))
-    console.print(table)
+    wide = console.measure(table, options=console.options.update(width=10_000)).maximum > console.width
+    console.print(_row_by_row(columns, rows) if wide else table)
     console.print(f"{len(rows)} row{'' if len(rows) == 1 else 's'}", style="dim")
+
+
+def _row_by_row(columns: list[str], rows: Rows) -> Table:
+    """Each row as lines of name and value, so that no value is broken up by a narrow column."""
+    lines = Table.grid(padding=(0, 2))
+    lines.add_column(style="bold", no_wrap=True)
+    lines.add_column(overflow="fold")
+    for number, row in enumerate(rows):
+        if number:
+            lines.add_row()
+        for name, value in zip(columns, row, strict=True):
+            lines.add_row(Text(name), Text(_text(value)))
+    return lines
 
 
 def _write(columns: list[str], rows: Rows, between: str) -> None:

@@ -85,7 +85,8 @@ def lineage(dataset: Dataset, at: Annotated[str | None, typer.Option(help=f"{VER
     from lakehouse.versions import existing, version
 
     node = tree_of(dataset, version(dataset, existing(dataset), at))
-    Console(soft_wrap=True, highlight=False).print(_tree(node))
+    # As wide as it takes: a tree is cut at the console's width, and an id that is cut off is of no use.
+    Console(width=500, highlight=False).print(_tree(node))
 
 
 def rebuild(
