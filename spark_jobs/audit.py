@@ -182,7 +182,9 @@ def _counted(check: Check, wrong: DataFrame) -> Found:
 
 def _sample(rows: DataFrame) -> tuple[str, ...]:
     """A few rows as JSON, for the ledger."""
-    names = [name if rows.columns.count(name) == 1 else f"{name}_{n}" for n, name in enumerate(rows.columns)]
+    lower = [name.lower() for name in rows.columns]  # as Spark compares them
+    repeated = len(set(lower)) < len(lower)
+    names = [f"{name}_{n}" if repeated else name for n, name in enumerate(rows.columns)]
     found = rows.limit(SAMPLE).toDF(*names)
     whole = F.to_json(F.struct(*(F.col(quoted(name)) for name in names)))
     return tuple(str(row[0]) for row in found.select(whole).collect())

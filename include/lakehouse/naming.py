@@ -24,6 +24,8 @@ CODE = "lakehouse.code"
 AUDIT_BRANCH = "audit_"
 # A tag that keeps a version because a published one was made from it.
 INPUT_TAG = "input_of_"
+# A tag that a rollback needs to move a table: without it, it has been given up.
+ROLLBACK_TAG = "rollback_"
 SPARK_POOL = "spark"
 REPLAY_DAG = "replay_quarantine"
 ROLLBACK_DAG = "rollback"

@@ -18,10 +18,12 @@ from pyiceberg.table.update import (
 
 from lakehouse.catalog import MAIN, catalog, ref_snapshot, table
 from lakehouse.errors import LakehouseError
-from lakehouse.naming import AUDIT_BRANCH, INPUT_TAG
+from lakehouse.naming import AUDIT_BRANCH, INPUT_TAG, ROLLBACK_TAG
 from lakehouse.provenance import origin
 from lakehouse.versions import existing, version
 
+# Tags of other kinds.
+_OTHERS = (INPUT_TAG, ROLLBACK_TAG)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 
@@ -77,7 +79,7 @@ def unpin(dataset: str, name: str) -> None:
 
 
 def _check(name: str) -> None:
-    if not _NAME.fullmatch(name) or name == MAIN or name.startswith((AUDIT_BRANCH, INPUT_TAG)):
+    if not _NAME.fullmatch(name) or name == MAIN or name.startswith((AUDIT_BRANCH, *_OTHERS)):
         raise PinError(f"'{name}' is no name for a pin; use letters, digits and _ . -, such as training-2026-01")
     if name.isdecimal():
         raise PinError(f"'{name}' would be taken for a snapshot id; add a letter")
@@ -117,7 +119,7 @@ def _same(found: Table) -> TableRequirement:
 
 
 def _is_pin(name: str, ref: SnapshotRef) -> bool:
-    return ref.snapshot_ref_type == SnapshotRefType.TAG and not name.startswith(INPUT_TAG)
+    return ref.snapshot_ref_type == SnapshotRefType.TAG and not name.startswith(_OTHERS)
 
 
 def _until(found: Table, ref: SnapshotRef) -> datetime | None:

@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 from lakehouse import naming
-from lakehouse.batch import DISCARDED, PUBLISHED, Batch, Corrections
+from lakehouse.batch import DISCARDED, PUBLISHED, Batch, Corrections, TableWrite
 from lakehouse.catalog import coverage, history, ref_snapshot, table
 from lakehouse.changes import changed_days
 from lakehouse.contracts.model import AnyContract, Bronze, Contract, Gold, Silver
@@ -71,13 +71,20 @@ def settle(dataset: str) -> None:
 
 
 def _in_main(batch: Batch) -> bool:
-    found = table(batch.dataset)
-    if found is None:
-        return False
-    own = [write for write in batch.writes if write.table == batch.dataset and not write.empty]
-    # By the version, not by the batch's id: the same work may have been published before, and undone or overwritten.
-    line = {snapshot.snapshot_id for snapshot in history(found, ref_snapshot(found))}
-    return all(write.head in line for write in own) if own else batch.interval in coverage(found)
+    """Whether main holds it: its own table's version, which is published last; without one, all that it wrote.
+
+    By the version, not by the batch's id: the same work may have been published before, and undone or overwritten.
+    """
+    written = [write for write in batch.writes if not write.empty]
+    own = [write for write in written if write.table == batch.dataset]
+    there = all(_is_published(write) for write in own or written)
+    covered = not batch.of_interval or batch.interval in coverage(table(batch.dataset))
+    return there and (bool(own) or covered)
+
+
+def _is_published(write: TableWrite) -> bool:
+    found = table(write.table)
+    return found is not None and any(one.snapshot_id == write.head for one in history(found, ref_snapshot(found)))
 
 
 def plan(contract: AnyContract, interval: Interval, attempt: Attempt) -> Plan | None:
@@ -201,7 +208,12 @@ def _plan_build(contract: Gold, interval: Interval, attempt: Attempt) -> Plan | 
     days = _days_to_build(contract, snapshots)
     if days == () and _covered(contract, interval):
         return None
-    batch = _batch(contract, interval, attempt, [contract.version, snapshots, days], dict(snapshots))
+    content = [contract.version, snapshots, days]
+    batch = _batch(contract, interval, attempt, content, dict(snapshots))
+    if batch.batch_id in [b.batch_id for b in batches.published_in(contract.dataset, interval)]:
+        # The inputs are back where they were: the same work once more, on top of other work, is another batch.
+        again = [*content, ref_snapshot(table(contract.dataset))]
+        batch = _batch(contract, interval, attempt, again, dict(snapshots))
     absorbed = {naming.ABSORBED: json.dumps({"contract": contract.version, "inputs": snapshots})}
     if days == () and table(contract.dataset):
         return Plan(batch, None, properties=absorbed)

@@ -56,7 +56,7 @@ def caught_up(shop, api):
     """All intervals of all layers run by Airflow's scheduler."""
     expected = shop.deliver(DAYS, RECIPE)
     wanted = {dag_id(dataset) for dataset in shop.datasets}
-    eventually(lambda: wanted <= api.dags(), 120, "Airflow shows the new contracts' DAGs")
+    eventually(lambda: wanted <= api.dags(), 240, "Airflow shows the new contracts' DAGs")
     for dag in wanted:
         api.unpause(dag)
 
@@ -106,7 +106,7 @@ def backfilled_shop(contracts: Path, api: AirflowApi) -> Shop:
     """A shop whose schedule has not begun, so that nothing but a backfill runs it."""
     opened = Shop.open(contracts, start="2099-01-01")
     wanted = {dag_id(dataset) for dataset in opened.datasets}
-    eventually(lambda: wanted <= api.dags(), 120, "Airflow shows the new contracts' DAGs")
+    eventually(lambda: wanted <= api.dags(), 240, "Airflow shows the new contracts' DAGs")
     for dag in wanted:
         api.unpause(dag)
     return opened
@@ -197,15 +197,15 @@ def job_process(dataset: str) -> psutil.Process | None:
 def test_a_task_killed_outright_is_retried_and_converges(contracts, api):
     shop = Shop.open(contracts, start=f"{FIRST}\nend: {FIRST + timedelta(1)}")
     expected = shop.deliver(DAYS[:1], RECIPE)
-    eventually(lambda: dag_id(shop.bronze) in api.dags(), 120, "Airflow shows the new contract's DAG")
+    eventually(lambda: dag_id(shop.bronze) in api.dags(), 240, "Airflow shows the new contract's DAG")
     api.unpause(dag_id(shop.bronze))
-    eventually(lambda: job_process(shop.bronze) is not None, 180, "the task runs its job")
+    eventually(lambda: job_process(shop.bronze) is not None, 300, "the task runs its job")
     client = job_process(shop.bronze)
     assert client is not None
     task = client.parent()
     assert task is not None
     task.kill()
-    eventually(lambda: not client.is_running(), 60, "the job has noticed that its task is gone")
+    eventually(lambda: not client.is_running(), 120, "the job has noticed that its task is gone")
     eventually(lambda: states(api, shop.bronze) == ["success"], 600, "the retry has published the batch")
     assert answers.bronze_count(shop, FIRST) == expected.bronze[FIRST]
     assert len(batches.published_in(shop.bronze, interval(FIRST))) == 1

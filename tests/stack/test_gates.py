@@ -22,6 +22,7 @@ from lakehouse.steps import GateFailed
 from lakehouse.store import client
 from tests.stack.foreign import DAY, Source, lines
 from tests.stack.shop import Shop, in_session, interval
+from tests.stack.tables import loaded
 
 COLUMNS = """
   id:     {type: bigint, required: true, from: id}
@@ -68,6 +69,7 @@ class Gated:
         assert self.main() == before
         (branch,) = self.branches(number)
         assert f"lakehouse query --at {branch}" in str(failure.value)
+        run_sql(f"SELECT * FROM {self.silver}", at=branch)  # as the error says
         return branch
 
     def mended(self, spark, number: int, records: list[dict[str, Any]]) -> None:
@@ -232,12 +234,19 @@ def test_gold_is_held_against_silver(sales, spark):
 
 def test_a_total_that_differs_from_silver_fails(sales, spark):
     (query,) = (sales.folder / "gold").glob("*.sql")
-    query.write_text(query.read_text().replace("WHERE status", "WHERE region <> 'north' AND status"))
+    right = query.read_text()
+    query.write_text(right.replace("WHERE status", "WHERE region <> 'north' AND status"))
     sales.deliver([DAY], RECIPE)
     for dataset in (sales.bronze, sales.silver):
         sales.run(dataset, DAY, in_session(spark))
     with pytest.raises(GateFailed, match=r"sum\(gmv\): the sum of gmv differs from that of silver\..* by -\d+"):
         sales.run(sales.gold, DAY, in_session(spark))
+    (branch,) = loaded(sales.gold).metadata.refs
+    wrong, *_ = run_sql(f"SELECT sum(gmv) FROM {sales.gold}", at=branch)[1]
+    query.write_text(right)
+    sales.run(sales.gold, DAY, in_session(spark))
+    assert list(loaded(sales.gold).metadata.refs) == ["main"]
+    assert run_sql(f"SELECT sum(gmv) FROM {sales.gold}")[1] > [wrong]
 
 
 def test_a_version_without_rows_breaks_no_share(gated, spark):

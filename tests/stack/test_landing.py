@@ -229,7 +229,7 @@ def test_a_folder_is_complete_when_nothing_in_it_has_changed_for_a_while(folder)
     assert orders.missing() == "a first file in landing/FOLDER/"
     orders.put(a="{}")
     assert orders.missing() in [f"quiet for 4s, last change {n}s ago" for n in range(4)]
-    eventually(lambda: orders.missing() is None, 10, "the folder is quiet")
+    eventually(lambda: orders.missing() is None, 60, "the folder is quiet")
     orders.put(a="{}")
     assert orders.missing() is not None
     assert orders.data() == ["a"]

@@ -97,12 +97,12 @@ def test_runs_killed_at_random_leave_whole_states_and_end_as_the_oracle_says(run
                 fate = tried(running, model.shop, dataset, day, (run, number), luck)
                 fates[fate] += 1
                 model.whole()
-                if fate == "ended":
+                if fate.startswith("ended"):
                     break
     model.done()
     print(f"{len(model.days)} days; tries: {dict(fates)}")
     assert fates["killed"] > 5
-    assert fates["without Spark"] > 0
+    assert fates["failed without Spark"] + fates["ended without Spark"] > 0
 
 
 def tried(running: Stack, shop: Shop, dataset: str, day: date, attempt: tuple[str, int], luck: Random) -> str:
@@ -125,7 +125,10 @@ def tried(running: Stack, shop: Shop, dataset: str, day: date, attempt: tuple[st
                 process.send_signal(signal.SIGKILL)
                 return "killed"
             kill_spark(running)
-            process.communicate(timeout=300)
-            return "ended" if process.returncode == 0 else "without Spark"
+            try:
+                process.communicate(timeout=300)
+            finally:
+                process.kill()
+            return "ended without Spark" if process.returncode == 0 else "failed without Spark"
         assert process.returncode == 0, said
         return "ended"

@@ -12,7 +12,7 @@ from lakehouse import naming
 from lakehouse.batch import DISCARDED, PUBLISHED, UNDONE, Batch, TableWrite
 from lakehouse.catalog import coverage, ref_snapshot, table
 from lakehouse.ledger import batches, rollbacks
-from lakehouse.naming import feed_table
+from lakehouse.naming import feed_table, quarantine_table
 from lakehouse.plan import settle
 from lakehouse.publish import publish
 from lakehouse.rollback import carried_out
@@ -28,22 +28,20 @@ class Cut(Exception):
 
 
 class Small:
-    """A silver dataset whose batches are numbers: each is a row of the table and of the feed."""
+    """A silver dataset whose batches are numbers: each is a row of the table, of the feed and of quarantine."""
 
     def __init__(self, shop: Shop) -> None:
         self.contract = shop.contract(shop.silver)
-        self.own, self.feed = shop.silver, feed_table(shop.silver)
+        self.own, self.feed, self.quarantine = shop.silver, feed_table(shop.silver), quarantine_table(shop.silver)
         for name in self.contract.tables:
             tables.make(name)
 
-    def publish(self, number: int, *, own: bool = True, feed: bool = True, until: str = "the end") -> str:
-        """Publish a batch of the interval with that number; `until` cuts it short. Returns its id."""
+    def publish(self, number: int, *, own: bool = True, until: str = "the end", day: int | None = None) -> None:
+        """Publish a batch with that number, of the interval with that number unless said; `until` cuts it short."""
         batch_id, branch = f"{naming.dag_id(self.own)}-{number}", f"audit_{number}"
-        written = [
-            *([self._written(self.feed, number, branch, batch_id)] if feed else []),
-            self._written(self.own, number, branch, batch_id) if own else self._nothing(),
-        ]
-        of = interval(FIRST + timedelta(number))
+        companions = [self._written(name, number, branch, batch_id) for name in (self.quarantine, self.feed)]
+        written = [*companions, self._written(self.own, number, branch, batch_id) if own else self._nothing()]
+        of = interval(FIRST + timedelta(number if day is None else day))
         batch = Batch(
             batch_id=batch_id,
             dataset=self.own,
@@ -57,11 +55,10 @@ class Small:
         )
         batches.intend(batch)
         for write in written:
-            if write.table == self.own and until == "the table itself":
+            if write.table == until:
                 raise Cut
             publish(write, covers=of if write.table == self.own else None)
         batches.settle(batch_id, PUBLISHED)
-        return batch_id
 
     def _written(self, name: str, number: int, branch: str, batch_id: str) -> TableWrite:
         return tables.write(name, [number], branch, **{naming.BATCH: batch_id})
@@ -147,7 +144,7 @@ def test_a_feed_goes_back_to_before_tries_that_were_cut_short(small):
     small.publish(1)
     first = small.at()
     with pytest.raises(Cut):
-        small.publish(2, until="the table itself")
+        small.publish(2, until=small.own)
     settle(small.own)
     assert small.states() == {1: PUBLISHED, 2: DISCARDED}
     small.publish(3)
@@ -163,9 +160,64 @@ def test_the_same_work_published_before_is_not_taken_for_the_try_that_was_cut_sh
     small.publish(1)
     small.publish(2)
     with pytest.raises(Cut):
-        small.publish(1, until="the table itself")
+        small.publish(1, until=small.own)
     settle(small.own)
     assert small.states() == {1: DISCARDED, 2: PUBLISHED}
+
+
+def test_a_batch_that_wrote_to_companions_only_counts_when_they_are_published(small):
+    """Its interval was covered before: that alone says nothing of it."""
+    small.publish(1)
+    with pytest.raises(Cut):
+        small.publish(2, own=False, day=1, until=small.feed)
+    settle(small.own)
+    assert small.states() == {1: PUBLISHED, 2: DISCARDED}
+    with pytest.raises(Cut):
+        small.publish(3, own=False, day=1, until=small.own)
+    settle(small.own)
+    assert small.states() == {1: PUBLISHED, 2: DISCARDED, 3: PUBLISHED}
+
+
+def test_forward_step_by_step_brings_back_what_lies_between(small):
+    small.publish(1)
+    first = small.at()
+    small.publish(2)
+    second = small.at()
+    small.publish(3, own=False)
+    small.publish(4)
+    last = small.at()
+    for version in (first, second, last):
+        small.go(version)
+    assert small.rows == ([1, 2, 4], [1, 2, 3, 4])
+    assert small.covers(1, 2, 3, 4)
+    assert set(small.states().values()) == {PUBLISHED}
+
+
+def test_a_batch_that_found_its_rows_there_by_somebody_elses_hand_is_undone_with_them(small):
+    small.publish(1)
+    first = small.at()
+    tables.add(small.own, [2])
+    small.publish(2, own=False)
+    small.go(first)
+    assert small.states() == {1: PUBLISHED, 2: UNDONE}
+    assert small.covers(1)
+
+
+def test_a_feed_that_the_contract_no_longer_has_goes_back_all_the_same(small):
+    small.publish(1)
+    first = small.at()
+    small.publish(2)
+    small.contract = small.contract.model_copy(update={"change_feed": False})
+    small.go(first)
+    assert small.rows == ([1], [1])
+
+
+def test_a_version_that_the_ledger_does_not_know_is_not_undone(small):
+    small.publish(1)
+    first = small.at()
+    tables.add(small.own, [2], **{naming.BATCH: "from another ledger"})
+    with pytest.raises(CannotRollBack, match="batch from another ledger, which the ledger does not know"):
+        small.go(first)
 
 
 @pytest.fixture
@@ -176,13 +228,14 @@ def begun(small, monkeypatch) -> Any:
     small.publish(2)
     small.publish(3)
 
-    def cut(where: str) -> int:
+    def cut(where: str, to: int = first) -> int:
         real = carried_out.move
+        stop = {"before the table itself": small.own, "before the feed": small.feed}.get(where)
 
-        def move(one: Any, properties: dict[str, str]) -> None:
-            if where == "before anything" or (one.table == small.own and where == "before the table itself"):
+        def move(one: Any, *more: Any) -> None:
+            if where == "before anything" or one.table == stop:
                 raise Cut
-            real(one, properties)
+            real(one, *more)
 
         def confirm(*_: Any) -> None:
             raise Cut
@@ -192,14 +245,17 @@ def begun(small, monkeypatch) -> Any:
             if where == "before the ledger knows":
                 patched.setattr(rollbacks, "confirm", confirm)
             with pytest.raises(Cut):
-                small.go(first)
+                small.go(to)
         assert rollbacks.unfinished(small.own)
-        return first
+        return to
 
     return cut
 
 
-@pytest.mark.parametrize("where", ["before the table itself", "before the ledger knows"])
+PLACES = ["before the feed", "before the table itself", "before the ledger knows"]
+
+
+@pytest.mark.parametrize("where", PLACES)
 def test_what_is_cut_short_is_finished_by_whoever_comes_next(small, begun, where):
     first = begun(where)
     settle(small.own)
@@ -210,10 +266,34 @@ def test_what_is_cut_short_is_finished_by_whoever_comes_next(small, begun, where
     assert not rollbacks.unfinished(small.own)
 
 
+@pytest.mark.parametrize("where", PLACES)
+def test_forward_is_finished_as_well(small, begun, where):
+    first, last = tables.loaded(small.own).metadata.snapshots[0].snapshot_id, small.at()
+    small.go(first)
+    begun(where, last)
+    settle(small.own)
+    assert small.rows == ([1, 2, 3], [1, 2, 3])
+    assert small.covers(1, 2, 3)
+    assert set(small.states().values()) == {PUBLISHED}
+    assert not rollbacks.unfinished(small.own)
+
+
+def test_a_move_that_comes_late_after_the_rollback_was_given_up_is_refused(small, begun):
+    begun("before anything")
+    number, rollback = rollbacks.unfinished(small.own)[0]
+    settle(small.own)
+    for one in rollback.moves:
+        with pytest.raises(CannotRollBack, match="was changed by somebody else meanwhile"):
+            carried_out.move(one, number, rollback.properties)
+    assert small.rows == ([1, 2, 3], [1, 2, 3])
+    assert small.covers(1, 2, 3)
+
+
 def test_what_changed_nothing_is_given_up(small, begun):
     begun("before anything")
     settle(small.own)
     assert small.rows == ([1, 2, 3], [1, 2, 3])
+    assert [ref for name in small.contract.tables for ref in tables.loaded(name).metadata.refs if ref != "main"] == []
     assert rollbacks.recent(small.own)[0]["state"] == rollbacks.ABANDONED
 
 
@@ -236,15 +316,12 @@ def test_a_commit_on_top_of_a_rollback_does_not_bring_back_what_it_undid(small, 
 
 
 def test_a_stranger_in_a_companion_does_not_block_the_dataset(small, begun):
-    """Of two companions one has moved; somebody writes to the other."""
-    begun("before the table itself")
-    number, rollback = rollbacks.unfinished(small.own)[0]
-    stuck = rollbacks.Move(table=naming.quarantine_table(small.own), before=None, after=None)
-    rollbacks.abandon(number)
-    rollbacks.intend(rollback.model_copy(update={"moves": (stuck, *rollback.moves)}), "who", "why")
-    tables.add(stuck.table, [100])
+    """Quarantine has moved, the feed has not, and somebody writes to it."""
+    begun("before the feed")
+    tables.add(small.feed, [100])
     settle(small.own)
-    assert small.rows == ([1, 2, 3], [1, 2, 3])
+    assert small.rows == ([1, 2, 3], [1, 2, 3, 100])
+    assert tables.ids(small.quarantine) == [1, 2, 3]
     assert not rollbacks.unfinished(small.own)
 
 

@@ -74,7 +74,7 @@ def test_a_killed_scheduler_leaves_no_idle_workers(running, airflow) -> None:
     first = {one.pid for one in workers()}
     assert first
     kill(running, "airflow-scheduler")
-    eventually(lambda: bool(workers()) and not first & {one.pid for one in workers()}, 60, "the old workers ended")
+    eventually(lambda: bool(workers()) and not first & {one.pid for one in workers()}, 120, "the old workers ended")
 
 
 def test_nothing_survives_a_killed_supervisor_and_up_repairs(private_stack) -> None:

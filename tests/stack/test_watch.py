@@ -273,4 +273,4 @@ def test_the_service_goes_on_while_another_is_down_and_ends_on_sigterm(dataset, 
         assert str(port) in told
         assert service.poll() is None
         service.send_signal(signal.SIGTERM)
-        assert service.wait(timeout=20) == 0
+        assert service.wait(timeout=60) == 0

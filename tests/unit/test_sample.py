@@ -391,4 +391,4 @@ def test_a_following_command_leaves_cleanly_when_told_to(tmp_path: Any) -> None:
         assert service.stdout
         assert service.stdout.readline().startswith("Delivered")
         service.send_signal(signal.SIGTERM)
-        assert service.wait(timeout=10) == 0
+        assert service.wait(timeout=60) == 0

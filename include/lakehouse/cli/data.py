@@ -138,7 +138,7 @@ def show(columns: list[str], rows: Rows) -> None:
     for row in rows:
         # Text, not markup: a value in square brackets is data.
         table.add_row(*(Text(_text(value)) for value in row))
-    wide = console.measure(table, options=console.options.update(width=10_000)).maximum > console.width
+    wide = console.measure(table, options=console.options.update(width=10_000)).maximum > console.width and rows
     console.print(_row_by_row(columns, rows) if wide else table)
     console.print(f"{len(rows)} row{'' if len(rows) == 1 else 's'}", style="dim")
 

@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from itertools import takewhile
 
 from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Operation
 
 from lakehouse import naming
 from lakehouse.batch import PUBLISHED, UNDONE, Batch, TableWrite
@@ -36,14 +37,16 @@ def plan(contract: AnyContract, to: str) -> Rollback:
         raise CannotRollBack(f"{contract.dataset} is at {target} already")
     if target not in _ever_main(own):
         raise CannotRollBack(f"{contract.dataset} never was at {target}: it is a part of a batch, or failed its audit")
-    line = [one.snapshot_id for one in history(own, main)]
+    line = {one.snapshot_id for one in history(own, main)}
     known = list(reversed(batches.settled(contract.dataset)))
     if target in line:
-        undone, redone = _undone(contract.dataset, line, target, known), []
+        undone, redone = _undone(contract.dataset, own, target, known), []
     else:
         undone, redone = [], _redone(contract.dataset, own, target, known)
     kept = {batch.batch_id for batch in known if batch.state == PUBLISHED and batch not in undone}
-    moves = [_companion(name, undone, redone, kept) for name in contract.tables if name != contract.dataset]
+    # Those that the batches wrote: today's contract may not have them any more.
+    companions = [name for name in naming.tables_of(contract.dataset) if name != contract.dataset]
+    moves = [_companion(name, undone, redone, kept) for name in companions]
     return Rollback(
         dataset=contract.dataset,
         moves=(*(move for move in moves if move), Move(table=contract.dataset, before=main, after=target)),
@@ -68,12 +71,21 @@ def _ever_main(own: Table) -> set[int]:
     return {entry.snapshot_id for entry in own.history()}
 
 
-def _undone(dataset: str, line: Sequence[int], target: int, known: Sequence[Batch]) -> list[Batch]:
+def _undone(dataset: str, own: Table, target: int, known: Sequence[Batch]) -> list[Batch]:
     """The published batches from the first that leaves main on: also those after it that changed no row of it."""
-    gone = set(line[: line.index(target)])
+    leaving = list(takewhile(lambda one: one.snapshot_id != target, history(own, ref_snapshot(own))))
     published = [batch for batch in known if batch.state == PUBLISHED]
-    first = next((n for n, batch in enumerate(published) if (w := written(batch, dataset)) and w.head in gone), None)
+    ids = {batch.batch_id for batch in published}
+    if strange := [batch for one in leaving if (batch := batch_of(one)) and batch not in ids]:
+        raise CannotRollBack(f"{dataset}: main holds batch {strange[0]}, which the ledger does not know; restore it")
+    # One that found all of its rows there already was written on a version that leaves, too.
+    gone = {one.snapshot_id for one in leaving if not one.summary or one.summary.operation != Operation.REPLACE}
+    first = next((n for n, batch in enumerate(published) if _own(batch, dataset).head in gone), None)
     return [] if first is None else published[first:]
+
+
+def _own(batch: Batch, dataset: str) -> TableWrite:
+    return next(write for write in batch.writes if write.table == dataset)
 
 
 def _redone(dataset: str, own: Table, target: int, known: Sequence[Batch]) -> list[Batch]:
@@ -84,7 +96,7 @@ def _redone(dataset: str, own: Table, target: int, known: Sequence[Batch]) -> li
     by_head = {w.head: batch for batch in known if batch.state == UNDONE and (w := written(batch, dataset))}
     others = {one.snapshot_id: one.parent_snapshot_id for one in own.metadata.snapshots if batch_of(one) is None}
     steps: list[Batch] = []
-    path: set[int | None] = set()
+    path = {ref_snapshot(own)}
     at: int | None = target
     while at != ref_snapshot(own):
         path.add(at)
@@ -103,8 +115,8 @@ def _redone(dataset: str, own: Table, target: int, known: Sequence[Batch]) -> li
     if not steps:
         return []
     lines = _lines_of_companions(dataset, steps)
-    between = known[known.index(steps[-1]) : known.index(steps[0]) + 1]
-    return [b for b in between if b in steps or (b.state == UNDONE and _on_the_way(b, dataset, path, lines))]
+    until = known[: known.index(steps[0]) + 1]
+    return [b for b in until if b in steps or (b.state == UNDONE and _on_the_way(b, dataset, path, lines))]
 
 
 def _lines_of_companions(dataset: str, steps: Sequence[Batch]) -> dict[str, set[int]]:
@@ -115,7 +127,7 @@ def _lines_of_companions(dataset: str, steps: Sequence[Batch]) -> dict[str, set[
 
 def _on_the_way(batch: Batch, dataset: str, path: Collection[int | None], lines: dict[str, set[int]]) -> bool:
     """Whether a batch that changed no row of the dataset lies on its way, with all that it wrote to companions."""
-    own = next(write for write in batch.writes if write.table == dataset)
+    own = _own(batch, dataset)
     others = [write for write in batch.writes if write.table != dataset and not write.empty]
     return own.empty and own.base in path and all(write.head in lines.get(write.table, ()) for write in others)
 
@@ -145,7 +157,8 @@ def _without_failed_tries(found: Table, base: int | None, kept: Collection[str])
     line = history(found, base)
     if base is not None and not line:
         raise CannotRollBack(f"{found.name()[-1]}: its version {base} has expired, which belongs to that")
-    doubtful = list(takewhile(lambda one: batch_of(one) not in kept, line))
+    failed_tries = {b.batch_id for b in batches.by_id({batch_of(one) or "" for one in line})} - set(kept)
+    doubtful = list(takewhile(lambda one: batch_of(one) in {None, *failed_tries}, line))
     failed = [place for place, one in enumerate(doubtful) if batch_of(one)]
     clean = line[failed[-1] + 1 :] if failed else line
     if not clean and line and line[-1].parent_snapshot_id is not None:
