@@ -15,7 +15,7 @@ from lakehouse.ledger import batches, rollbacks
 from lakehouse.naming import feed_table, quarantine_table
 from lakehouse.plan import settle
 from lakehouse.publish import publish
-from lakehouse.rollback import carried_out
+from lakehouse.rollback import carried_out, planned
 from lakehouse.rollback.planned import CannotRollBack, plan
 from tests.stack import tables
 from tests.stack.shop import Shop, interval
@@ -352,3 +352,22 @@ def test_a_feed_that_changed_since_is_not_rolled_forward(small):
     tables.add(small.feed, [100])
     with pytest.raises(CannotRollBack, match="has changed since it was rolled back"):
         small.go(last)
+
+
+@pytest.mark.parametrize(
+    ("guard", "off", "shown_by"),
+    [
+        ("_without_failed_tries", lambda _, base, __: base, test_a_feed_goes_back_to_before_tries_that_were_cut_short),
+        ("_on_the_way", lambda *_: True, test_forward_leaves_out_what_had_something_else_built_in_its_place),
+    ],
+)
+def test_without_its_guard_a_plan_is_wrong(small, monkeypatch, guard, off, shown_by):
+    monkeypatch.setattr(planned, guard, off)
+    with pytest.raises((AssertionError, CannotRollBack)):
+        shown_by(small)
+
+
+def test_without_looking_for_a_moved_table_the_ledger_keeps_what_main_has_lost(small, begun, monkeypatch):
+    monkeypatch.setattr(carried_out, "_has_moved", lambda *_: False)
+    with pytest.raises(AssertionError):
+        test_a_commit_on_top_of_a_rollback_does_not_bring_back_what_it_undid(small, begun)
