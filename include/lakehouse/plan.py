@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
+from itertools import takewhile
 from typing import Any
 
 from lakehouse import naming
@@ -18,7 +19,7 @@ from lakehouse.jobs import BuildJob, CleanJob, IngestJob, Origin
 from lakehouse.landing import data_files
 from lakehouse.ledger import batches
 from lakehouse.ledger.database import now
-from lakehouse.provenance import provenance
+from lakehouse.provenance import batch_of, provenance
 from lakehouse.rollback.carried_out import finish_all
 
 
@@ -71,20 +72,26 @@ def settle(dataset: str) -> None:
 
 
 def _in_main(batch: Batch) -> bool:
-    """Whether main holds it: its own table's version, which is published last; without one, all that it wrote.
-
-    By the version, not by the batch's id: the same work may have been published before, and undone or overwritten.
-    """
+    """Whether main holds it: its own table's version, which is published last; without one, all that it wrote."""
     written = [write for write in batch.writes if not write.empty]
     own = [write for write in written if write.table == batch.dataset]
-    there = all(_is_published(write) for write in own or written)
+    there = all(_is_published(batch, write) for write in own or written)
     covered = not batch.of_interval or batch.interval in coverage(table(batch.dataset))
     return there and (bool(own) or covered)
 
 
-def _is_published(write: TableWrite) -> bool:
+def _is_published(batch: Batch, write: TableWrite) -> bool:
+    """Whether main has got a version of the batch since the one that it was written on.
+
+    Another try of the batch may have been faster: so the id counts, not the version. The same work may have been
+    published long ago, with other work on top of it: so what is older does not count.
+    """
     found = table(write.table)
-    return found is not None and any(one.snapshot_id == write.head for one in history(found, ref_snapshot(found)))
+    line = history(found, ref_snapshot(found)) if found else []
+    newer = list(takewhile(lambda one: one.snapshot_id != write.base, line))
+    if write.base is not None and len(newer) == len(line):  # main has left what it was written on
+        return any(one.snapshot_id == write.head for one in line)
+    return any(batch_of(one) == batch.batch_id for one in newer)
 
 
 def plan(contract: AnyContract, interval: Interval, attempt: Attempt) -> Plan | None:
