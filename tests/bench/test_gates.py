@@ -29,7 +29,7 @@ GATES = """
 gates:
   - row_count: {at_least: 1}
   - nulls: {column: region, at_most: 1%}
-  - between: {column: amount, lowest: 0, highest: 1000}
+  - between: {column: amount, lowest: 0, highest: 100000}
   - accepted: {column: status, values: [new, paid, shipped, cancelled]}
   - {sql: "SELECT order_id FROM head WHERE quantity > 5"}
 """
