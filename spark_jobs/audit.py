@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, assert_never
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -32,8 +32,9 @@ from spark_jobs.reach import Keys
 
 SAMPLE = 5
 # Rows that break it can be told one by one.
-_ROW_BY_ROW = (Missing, Broken, Strange, Outside)
-_AGGREGATES = (*_ROW_BY_ROW, Rows, Whole, NullShare, QuantileOf)
+RowByRow = Missing | Broken | Strange | Outside
+# One number of many rows, in the same pass as any other.
+Aggregate = RowByRow | Rows | Whole | NullShare | QuantileOf
 # percentile_approx is then off by less than a thousandth of the rows.
 _ACCURACY = 1000
 
@@ -41,7 +42,7 @@ _ACCURACY = 1000
 def audit(spark: SparkSession, job: AuditJob) -> Audited:
     """What each check asks for, with rows that break it for a look."""
     version = Version(spark, job)
-    in_one_pass = [check for check in job.checks if isinstance(check.measure, _AGGREGATES)]
+    in_one_pass = [check for check in job.checks if isinstance(check.measure, Aggregate)]
     others = [check for check in job.checks if check not in in_one_pass]
     return Audited(found=(*version.aggregated(in_one_pass), *(version.compared(check) for check in others)))
 
@@ -74,10 +75,13 @@ class Version:
         narrow = all(check.own for check in checks)
         rows = self.own if narrow else self.head
         mine = {check.gate: self.mine if check.own and not narrow else None for check in checks}
-        values: Any = rows.agg(*(_value(check.measure, mine[check.gate]) for check in checks)).first()
-        for check, value in zip(checks, values, strict=True):
-            wrong = isinstance(check.measure, _ROW_BY_ROW) and not check.holds(float(value))
-            sample = _sample((self.own if check.own else self.head).where(_broken(check.measure))) if wrong else ()
+        measures = [check.measure for check in checks if isinstance(check.measure, Aggregate)]
+        asked = [_value(measure, mine[check.gate]) for check, measure in zip(checks, measures, strict=True)]
+        values: Any = rows.agg(*asked).first()
+        for check, measure, value in zip(checks, measures, values, strict=True):
+            sample: tuple[str, ...] = ()
+            if isinstance(measure, RowByRow) and not check.holds(float(value)):
+                sample = _sample((self.own if check.own else self.head).where(_broken(measure)))
             yield Found(gate=check.gate, value=None if value is None else float(value), sample=sample)
 
     def compared(self, check: Check) -> Found:
@@ -95,7 +99,7 @@ class Version:
                 # As a part of a query: nothing but a query can stand there.
                 query = check.measure.sql.strip().rstrip(";")
                 return _counted(check, self.spark.sql(f"SELECT * FROM (\n{query}\n)"))
-        raise NotImplementedError(check.measure.kind)
+        raise TypeError(f"{check.gate}: a {check.measure.kind} is not measured by comparing")
 
     def _suspects(self, columns: Sequence[str], *, own: bool) -> DataFrame:
         """The values among which some may be repeated: if none was before, those that the batch wrote."""
@@ -135,9 +139,9 @@ class Version:
             tables.version(self.spark, dataset, snapshot).createOrReplaceTempView(dag_id(dataset))
 
 
-def _value(measure: Any, mine: Column | None) -> Column:
+def _value(measure: Aggregate, mine: Column | None) -> Column:
     """The aggregate that measures it, over the rows that are `mine`."""
-    if isinstance(measure, _ROW_BY_ROW):
+    if isinstance(measure, RowByRow):
         broken = _broken(measure)
         return F.count_if(broken if mine is None else broken & mine)
     match measure:
@@ -153,10 +157,10 @@ def _value(measure: Any, mine: Column | None) -> Column:
         case QuantileOf():
             column = F.col(measure.column).cast("double")
             return F.percentile_approx(column if mine is None else F.when(mine, column), measure.at, _ACCURACY)
-    raise NotImplementedError(measure.kind)
+    assert_never(measure)
 
 
-def _broken(measure: Any) -> Column:
+def _broken(measure: RowByRow) -> Column:
     """The rows that break it."""
     match measure:
         case Missing():
@@ -172,7 +176,7 @@ def _broken(measure: Any) -> Column:
             above = column > F.lit(measure.highest).cast(measure.type) if measure.highest else F.lit(False)
             strange = F.isnan(column) if measure.type == "double" else F.lit(False)
             return below | above | strange
-    raise NotImplementedError(measure.kind)
+    assert_never(measure)
 
 
 def _counted(check: Check, wrong: DataFrame) -> Found:
