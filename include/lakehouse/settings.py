@@ -59,6 +59,11 @@ class Settings(BaseSettings):
     spark_jars: Path | None = Field(None, description="Folder of Spark's extra jars; empty: the machine's cache.")
     spark_driver_memory: str = Field("2g", description="Heap of the Connect server, and of a spark-submit driver.")
 
+    # Airflow
+    airflow_url: str = Field(
+        "", description="Airflow's UI and API as people and the watch reach it; empty: the local one's."
+    )
+
     # Alerts
     alert_webhook: SecretStr = Field(SecretStr(""), description="URL that receives alerts as JSON; empty: log only.")
     watch_seconds: int = Field(60, ge=1, description="How often `lakehouse watch` evaluates the SLAs.")
@@ -110,6 +115,7 @@ class Settings(BaseSettings):
             "s3_endpoint": f"http://127.0.0.1:{value('minio_port')}",
             "catalog_uri": f"http://127.0.0.1:{value('catalog_port')}",
             "catalog_warehouse": f"s3://{value('warehouse_bucket')}",
+            "airflow_url": f"http://127.0.0.1:{value('airflow_port')}",
             "spark_remote": f"sc://localhost:{value('spark_port')}",
             "ledger_url": (
                 f"postgresql+psycopg2://lakehouse:{secret('ledger_db_password')}"
@@ -117,10 +123,6 @@ class Settings(BaseSettings):
             ),
         }
         return {**given, **{name: address for name, address in local.items() if not given.get(name)}}
-
-    @property
-    def airflow_url(self) -> str:
-        return f"http://127.0.0.1:{self.airflow_port}"
 
     @property
     def spark_submit_conf(self) -> Path:

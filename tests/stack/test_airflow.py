@@ -10,12 +10,12 @@ from pathlib import Path
 import psutil
 import pytest
 
+from lakehouse.airflow_api import AirflowApi
 from lakehouse.health import health
 from lakehouse.ledger import batches, leases
 from lakehouse.naming import dag_id
 from lakehouse.sample import Recipe
 from lakehouse.settings import settings
-from lakehouse.stack.airflow_api import AirflowApi
 from tests.stack import answers
 from tests.stack.harness import eventually
 from tests.stack.shop import Shop, interval

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, date, datetime, timedelta
 
+from lakehouse.airflow_api import AirflowApi, Run
 from lakehouse.errors import LakehouseError
 from lakehouse.naming import maintenance_dag_id
 from lakehouse.settings import Settings
-from lakehouse.stack.airflow_api import AirflowApi, Run
 from lakehouse.stack.secret_file import remember
 
 SAMPLE_DAYS = 3

@@ -1,4 +1,4 @@
-"""Airflow's REST API, as far as the stack needs it."""
+"""Airflow's REST API, as far as the platform needs it."""
 
 from __future__ import annotations
 
