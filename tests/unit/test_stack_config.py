@@ -51,7 +51,7 @@ def test_secrets_are_generated_once_into_a_private_file(env_file) -> None:
 
 def test_every_secret_of_the_local_stack_is_generated() -> None:
     ours = {name for name in Settings.model_fields if name.startswith(("minio_root", "airflow_"))}
-    assert ours - set(GENERATED) == {"airflow_port", "airflow_user"}
+    assert ours - set(GENERATED) == {"airflow_port", "airflow_url", "airflow_user"}
 
 
 def test_generated_secrets_differ_from_each_other(known) -> None:
