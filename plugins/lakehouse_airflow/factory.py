@@ -169,7 +169,7 @@ def _docs(contract: AnyContract) -> str:
             f"| made from | {reads} |",
             f"| contract | `{contract.layer}/{contract.dataset.split('.')[1]}.yaml` |",
             f"| schedule | `{contract.schedule}` {contract.timezone} |",
-            f"| SLA | published within {write_duration(contract.sla.ready_within)} of the interval's end |",
+            f"| SLA | {contract.sla.told(contract.timezone)} |",
             f"| snapshots kept | {write_duration(contract.retention.snapshots)} |",
         )
     )

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from lakehouse.contracts import AnyContract, load
-from lakehouse.contracts.fields import write_duration
 from lakehouse.naming import LAYERS, SPARK_POOL, dag_id
 from lakehouse.settings import ROOT
 
@@ -79,7 +78,7 @@ def test_a_dag_is_found_by_layer_and_by_owner(parsed, contract):
 def test_a_dags_page_says_what_it_is_whose_it_is_and_when_it_is_due(parsed, contract):
     found = dag(parsed, contract)
     assert found["description"] == contract.description
-    for told in (contract.description, contract.owner, f"within {write_duration(contract.sla.ready_within)}"):
+    for told in (contract.description, contract.owner, contract.sla.told(contract.timezone)):
         assert told in found["doc_md"]
     for told in (*contract.inputs, f"{contract.dataset.replace('.', '/')}.yaml"):
         assert told in found["doc_md"]

@@ -276,12 +276,6 @@ class Source(Strict):
         return self
 
 
-class Sla(Strict):
-    """When an interval must be published."""
-
-    ready_within: Duration = Field(description="Published at most this long after the interval's end.")
-
-
 class Retention(Strict):
     """How long a table can be read as it was."""
 

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from lakehouse.contracts.gates import elsewhere
 from lakehouse.contracts.model import MODELS, AnyContract, Gold, Silver, suggest
 from lakehouse.contracts.problems import Problem, mapping, problems_of
+from lakehouse.contracts.sla import without_rival
 from lakehouse.errors import LakehouseError
 from lakehouse.settings import settings
 
@@ -102,7 +103,7 @@ def _read(file: Path, layer: str, layers: Path, defaults: dict[str, Any]) -> Any
             return [Problem(file, "sql", f"there is no {sql.name} beside the contract; write the query there")]
         data["sql"] = sql.read_text(encoding="utf-8", errors="replace")
     try:
-        contract = MODELS[layer].model_validate(_merged(defaults, data))
+        contract = MODELS[layer].model_validate(_merged(without_rival(defaults, data), data))
     except ValidationError as error:
         return list(problems_of(error, MODELS[layer], file, data, layers))
     if contract.dataset != f"{layer}.{file.stem}":

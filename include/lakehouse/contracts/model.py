@@ -22,7 +22,6 @@ from lakehouse.contracts.fields import (
     Name,
     Retention,
     Share,
-    Sla,
     Source,
     Strict,
     TimeZone,
@@ -30,6 +29,7 @@ from lakehouse.contracts.fields import (
 from lakehouse.contracts.gates import Gate, named_columns
 from lakehouse.contracts.gates import faults as faults_of_gates
 from lakehouse.contracts.paths import names, steps
+from lakehouse.contracts.sla import Sla
 from lakehouse.intervals import Interval
 from lakehouse.naming import digest, feed_table, layer_of, quarantine_table, tombstone_table
 
@@ -160,6 +160,16 @@ class Contract(Strict):
 
     def interval_before(self, interval: Interval) -> Interval:
         return self.interval_ending_by(interval.start)
+
+    def interval_after(self, moment: datetime) -> Interval:
+        """The first interval that begins at the given moment or later."""
+        zone = ZoneInfo(self.timezone)
+        start = croniter(self.schedule, (moment - timedelta(microseconds=1)).astimezone(zone)).get_next(datetime)
+        return Interval(start, croniter(self.schedule, start).get_next(datetime))
+
+    def due(self, interval: Interval) -> datetime | None:
+        """When the interval must be published; None where the contract promises nothing."""
+        return self.sla.due(interval.end, self.timezone)
 
 
 def _unknown(field: str, names: Iterable[str], known: Iterable[str]) -> Iterator[tuple[str, str]]:
