@@ -9,9 +9,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from uuid import uuid4
 
@@ -28,8 +26,8 @@ from lakehouse.settings import settings
 from lakehouse.watch import board, look
 from tests.stack import tables
 from tests.stack.harness import LAKEHOUSE, free_ports
+from tests.stack.receiver import SECRET, Receiver
 
-SECRET = "hush-3f9a"
 SINCE = datetime(2026, 2, 1, 12, tzinfo=UTC)
 DAY = Interval(datetime(2026, 2, 1, tzinfo=UTC), datetime(2026, 2, 2, tzinfo=UTC))
 LATE = DAY.end + timedelta(hours=1, minutes=30)
@@ -51,41 +49,6 @@ DOWN = pytest.mark.parametrize(
     ],
     ids=["catalog", "ledger"],
 )
-
-
-class Receiver:
-    """What a webhook is: takes JSON by POST, answers with `status`, and keeps what it took."""
-
-    def __init__(self, port: int) -> None:
-        self.port, self.status, self.taken = port, 200, []
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/{SECRET}"
-
-    @property
-    def events(self) -> list[tuple[str, str]]:
-        return [(alert["event"], alert["interval_start"][:10]) for alert in self.taken]
-
-    @contextmanager
-    def up(self) -> Iterator[None]:
-        receiver = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                alert = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                if receiver.status == 200:
-                    receiver.taken.append(alert)
-                self.send_response(receiver.status)
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        with HTTPServer(("127.0.0.1", self.port), Handler) as server:
-            threading.Thread(target=server.serve_forever, daemon=True).start()
-            yield
-            server.shutdown()
 
 
 @pytest.fixture
@@ -179,7 +142,7 @@ def test_what_was_due_before_the_watch_began_is_silent(dataset, receiver):
     with receiver.up():
         look(SINCE + timedelta(hours=1))
     assert receiver.taken == []
-    assert [(row.dataset, row.state) for row in board(SINCE + timedelta(hours=1))] == [(dataset, "exempt")]
+    assert [(row.dataset, row.state) for row in board(SINCE + timedelta(hours=1)).verdicts] == [(dataset, "exempt")]
 
 
 def test_a_changed_promise_is_in_force_from_then_on(dataset, receiver, tmp_path):
@@ -234,7 +197,7 @@ def test_a_deleted_contract_withdraws_its_miss_and_a_broken_one_does_not(dataset
 def test_the_board_shows_the_newest_interval_and_every_miss(dataset):
     look(LATE)
     publish(dataset, next_day(DAY))
-    rows = board(LATE + timedelta(days=1))
+    rows = board(LATE + timedelta(days=1)).verdicts
     assert [(row.interval, row.state) for row in rows] == [(next_day(DAY), "met"), (DAY, "missed")]
     assert rows[1].lag == timedelta(days=1, minutes=30)
 

@@ -41,7 +41,7 @@ COMMANDS = {
     "unpin": ("pins", "Take a pin away."),
     "quarantine": ("quarantine", "Look at rejected records, replay them, give them up."),
     "watch": ("watch", "Evaluate the SLAs, and tell on-call what is late."),
-    "sla": ("watch", "Show which intervals are there, awaited, missed."),
+    "sla": ("sla", "Show which intervals are there, awaited, missed; mute a dataset."),
 }
 
 
