@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from urllib.parse import quote
 
 from lakehouse.airflow_facts import AirflowFacts
-from lakehouse.alerts.made import Story, closing, opening
+from lakehouse.alerts import Story, closing, messages, opening
 from lakehouse.alerts.model import Reason
 from lakehouse.causes import Cause
 from lakehouse.contracts.model import AnyContract
@@ -52,8 +52,8 @@ class Looking:
             reason = self._over(miss)
             if reason is None:
                 continue
-            messages = closing(self._story(miss), reason, self.now).messages() if miss.told_at else []
-            if ledger.close(miss, messages, self.now):
+            told = messages(closing(self._story(miss), reason, self.now)) if miss.told_at else []
+            if ledger.close(miss, told, self.now):
                 self.closed += bool(miss.told_at)
                 self._note(miss, f"SLA missed: {reason} {_span(self.now - miss.due)} after it was due")
             del self.open[miss.alert_id]
@@ -110,7 +110,7 @@ class Looking:
             severity=_gravest([self.seen.contracts[name] for name in (miss.dataset, *behind) if world]),
             link=_link(miss, found) if found else "",
         )
-        if ledger.record(miss, opening(self._story(miss)).messages()):
+        if ledger.record(miss, messages(opening(self._story(miss)))):
             self.told += 1
             self.open[miss.alert_id] = miss
             self._note(miss, _note(miss))

@@ -87,6 +87,7 @@ def look(now: datetime, by: str = WATCH) -> Look:
     opened = closed = 0
     backlog: list[Backlog] = []
     problems = [f"not watched, its contract is broken: {problem}" for problem in loaded().problems]
+    problems += alerts.problems()
     try:
         with ledger.alone():
             seen, unseen = _see()

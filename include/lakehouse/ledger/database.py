@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     Column,
     Connection,
     DateTime,
@@ -177,7 +178,9 @@ outbox = Table(
     Column("tries", Integer, nullable=False, server_default="0"),
     Column("next_try_at", _Time, nullable=False),
     Column("error", Text, nullable=False, server_default=""),
+    Column("refused", Boolean),  # whether the channel said no to this very message
     Column("delivered_at", _Time),
+    Column("failed_at", _Time),  # when it was set aside
     UniqueConstraint("alert_id", "event", "channel"),
     Index("outbox_waiting", "channel", "id", postgresql_where=text("delivered_at IS NULL")),
 )
