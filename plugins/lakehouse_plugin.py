@@ -2,6 +2,9 @@
 
 from airflow.plugins_manager import AirflowPlugin
 
+from lakehouse_airflow.deadlines import DueDeadline
+
 
 class LakehousePlugin(AirflowPlugin):
     name = "lakehouse"
+    deadline_references = [DueDeadline]  # noqa: RUF012 - as Airflow has it

@@ -79,9 +79,14 @@ class CatalogUnreachable(LakehouseError, ConnectionError):
 @lru_cache(maxsize=1)
 def catalog() -> RestCatalog:
     """The one catalog of this process."""
+    return connected()
+
+
+def connected(**more: str) -> RestCatalog:
+    """A client of the catalog, with more of PyIceberg's properties."""
     given = settings()
     try:
-        return _Catalog(CATALOG, **properties(given))
+        return _Catalog(CATALOG, **properties(given), **more)
     except requests.ConnectionError as error:
         raise CatalogUnreachable(f"the catalog at {given.catalog_uri} does not answer") from error
 

@@ -29,6 +29,7 @@ ROLLBACK_TAG = "rollback_"
 SPARK_POOL = "spark"
 REPLAY_DAG = "replay_quarantine"
 ROLLBACK_DAG = "rollback"
+WATCH_DAG = "watch_freshness"
 
 
 def layer_of(dataset: str) -> str:

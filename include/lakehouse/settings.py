@@ -34,6 +34,9 @@ class Settings(BaseSettings):
     s3_access_key: str = Field("", description="S3 access key.")
     s3_secret_key: SecretStr = Field(SecretStr(""), description="S3 secret key.")
     s3_path_style: bool = Field(True, description="Bucket in the path (MinIO) rather than in the host name.")
+    store_ui_url: str = Field(
+        "", description="Page of an object, with {bucket} and {key}, for links from tasks; empty: the local MinIO's."
+    )
     landing_bucket: str = Field("landing", description="Bucket in which source files arrive.")
     warehouse_bucket: str = Field("lake", description="Bucket that holds the tables of the local catalog.")
 
@@ -58,6 +61,7 @@ class Settings(BaseSettings):
     spark_deploy_mode: Literal["client", "cluster"] = Field("client", description="Deploy mode for spark-submit.")
     spark_jars: Path | None = Field(None, description="Folder of Spark's extra jars; empty: the machine's cache.")
     spark_driver_memory: str = Field("2g", description="Heap of the Connect server, and of a spark-submit driver.")
+    spark_ui_url: str = Field("", description="Spark's web UI, for links from tasks; empty: the local server's.")
 
     # Airflow
     airflow_url: str = Field(
@@ -121,7 +125,10 @@ class Settings(BaseSettings):
             found = value(name)
             return found.get_secret_value() if isinstance(found, SecretStr) else str(found)
 
+        minio = f"http://127.0.0.1:{value('minio_console_port')}/browser/{{bucket}}/{{key}}"
         local = {
+            "store_ui_url": "" if given.get("s3_endpoint") else minio,
+            "spark_ui_url": "" if given.get("spark_remote") else f"http://127.0.0.1:{value('spark_ui_port')}",
             "s3_endpoint": f"http://127.0.0.1:{value('minio_port')}",
             "catalog_uri": f"http://127.0.0.1:{value('catalog_port')}",
             "catalog_warehouse": f"s3://{value('warehouse_bucket')}",

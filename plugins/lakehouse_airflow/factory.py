@@ -9,10 +9,11 @@ from zoneinfo import ZoneInfo
 from airflow.sdk import DAG, Asset, CronDataIntervalTimetable, CronTriggerTimetable, Param, chain
 
 from lakehouse.contracts import AnyContract, contracts
-from lakehouse.contracts.fields import write_duration
 from lakehouse.contracts.load import loaded
 from lakehouse.naming import REPLAY_DAG, ROLLBACK_DAG, SPARK_POOL, dag_id, maintenance_dag_id
 from lakehouse.settings import settings
+from lakehouse_airflow import docs
+from lakehouse_airflow.deadlines import deadline
 from lakehouse_airflow.operators import (
     AuditOperator,
     MaintainOperator,
@@ -43,7 +44,7 @@ def build_dag(contract: AnyContract) -> DAG:
     with DAG(
         dag_id(contract.dataset),
         description=contract.description,
-        doc_md=_docs(contract),
+        doc_md=docs.of_dag(contract),
         schedule=CronDataIntervalTimetable(contract.schedule, timezone=contract.timezone),
         start_date=datetime.combine(_first_day(contract), datetime.min.time(), zone),
         end_date=datetime.combine(contract.end, datetime.min.time(), zone) - timedelta(seconds=1)
@@ -51,7 +52,8 @@ def build_dag(contract: AnyContract) -> DAG:
         else None,
         catchup=True,
         max_active_runs=4,
-        tags=[contract.layer, contract.owner],
+        deadline=deadline(contract),
+        tags=docs.tags(contract),
         default_args={**DEFAULTS, "owner": contract.owner},
     ) as dag:
         _steps(contract)
@@ -147,32 +149,17 @@ def _first_day(contract: AnyContract) -> Any:
 
 def _steps(contract: AnyContract) -> None:
     dataset = contract.dataset
-    wait = WaitOperator(task_id="wait", dataset=dataset, doc_md="Waits until the interval's input is complete.")
-    write = WriteOperator(task_id="write", dataset=dataset, pool=SPARK_POOL, doc_md=WriteOperator.__doc__)
-    audit = AuditOperator(task_id="audit", dataset=dataset, pool=SPARK_POOL, doc_md=AuditOperator.__doc__)
+
+    def docs_of(step: type) -> str:
+        return docs.of_task(contract, step.__doc__)
+
+    wait = WaitOperator(task_id="wait", contract=contract, doc_md=docs_of(WaitOperator))
+    write = WriteOperator(task_id="write", dataset=dataset, pool=SPARK_POOL, doc_md=docs_of(WriteOperator))
+    audit = AuditOperator(task_id="audit", dataset=dataset, pool=SPARK_POOL, doc_md=docs_of(AuditOperator))
     outlet = Asset(name=dataset, uri=f"iceberg://lake/{dataset.replace('.', '/')}")
-    publish = PublishOperator(task_id="publish", dataset=dataset, outlets=[outlet], doc_md=PublishOperator.__doc__)
-    release = ReleaseOperator(task_id="release", dataset=dataset, doc_md=ReleaseOperator.__doc__)
+    publish = PublishOperator(task_id="publish", dataset=dataset, outlets=[outlet], doc_md=docs_of(PublishOperator))
+    release = ReleaseOperator(task_id="release", dataset=dataset, doc_md=docs_of(ReleaseOperator))
     chain(wait, write, audit, publish, release.as_teardown())
-
-
-def _docs(contract: AnyContract) -> str:
-    reads = ", ".join(f"`{name}`" for name in contract.inputs) or "landing files"
-    return "\n".join(
-        (
-            f"### {contract.dataset}",
-            contract.description,
-            "",
-            "| | |",
-            "| --- | --- |",
-            f"| owner | {contract.owner} |",
-            f"| made from | {reads} |",
-            f"| contract | `{contract.layer}/{contract.dataset.split('.')[1]}.yaml` |",
-            f"| schedule | `{contract.schedule}` {contract.timezone} |",
-            f"| SLA | {contract.sla.told(contract.timezone)} |",
-            f"| snapshots kept | {write_duration(contract.retention.snapshots)} |",
-        )
-    )
 
 
 def refuse_broken_contracts() -> None:

@@ -5,25 +5,26 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
-from lakehouse_airflow.runner import Runner, runner
-from lakehouse_airflow.triggers import LeaseTrigger
+from lakehouse_airflow.links import SnapshotLink, SparkLink, session_url
+from lakehouse_airflow.runner import ConnectRunner, Runner, runner
+from lakehouse_airflow.triggers import LEASE_TIMEOUT, NO_INTERVAL, LeaseTrigger
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from lakehouse.batch import TableWrite
     from lakehouse.contracts import AnyContract
     from lakehouse.intervals import Interval
     from lakehouse.plan import Attempt
     from lakehouse.steps import Handover
 
 WRITE_TASK, AUDIT_TASK = "write", "audit"
-LEASE_TIMEOUT = timedelta(hours=6)
+LINKS = (SparkLink(), SnapshotLink())
 
 
 class Step(BaseOperator):
@@ -34,10 +35,14 @@ class Step(BaseOperator):
         self.dataset = dataset
         self._mode: str | None = None
         self._runner: Runner | None = None
+        self._ti: Any = None
+        self.spark_link = ""
+        self.wrote: TableWrite | None = None
 
     def execute(self, context: Context) -> Any:
         """Take the step; a run may ask for another way to Spark by its conf, {"spark_mode": "submit"}."""
         self._mode = (context["dag_run"].conf or {}).get("spark_mode")
+        self._ti = context["ti"]
         with one_sentence():
             return self.step(context)
 
@@ -51,8 +56,10 @@ class Step(BaseOperator):
         return contract(self.dataset)
 
     def run_job(self, job: Any) -> None:
-        """Run a Spark job, in a way that `on_kill` can stop."""
+        """Run a Spark job, in a way that `on_kill` can stop and that the UI can look into meanwhile."""
         self._runner = runner(self._mode)
+        self.spark_link = session_url(job.session_id) if isinstance(self._runner, ConnectRunner) else ""
+        self._ti.xcom_push(SparkLink.xcom_key, self.spark_link)
         self._runner.run(job.key)
 
     def on_kill(self) -> None:
@@ -90,7 +97,7 @@ def interval_of(context: Context) -> Interval:
 
     run = context["dag_run"]
     if run.data_interval_start is None or run.data_interval_end is None:
-        raise AirflowFailException("this run owns no interval; trigger it with a logical date, or backfill it")
+        raise AirflowFailException(NO_INTERVAL)
     return Interval(run.data_interval_start, run.data_interval_end)
 
 
@@ -118,6 +125,8 @@ def one_sentence() -> Iterator[None]:
 class WriteOperator(Step):
     """Write the interval's batch to a branch of this try's own."""
 
+    operator_extra_links = LINKS
+
     def step(self, context: Context) -> Any:
         from lakehouse import steps
 
@@ -127,12 +136,15 @@ class WriteOperator(Step):
         if handover is None:
             self.log.info("nothing to do: %s holds %s already", self.dataset, interval_of(context))
             return None
+        self.wrote = handover.head
         self.log.info("written %s", handover.summary())
         return handover.model_dump(mode="json")
 
 
 class AuditOperator(Step):
     """Check the written version against the contract, before anybody can read it."""
+
+    operator_extra_links = LINKS
 
     def step(self, context: Context) -> Any:
         from lakehouse import steps
@@ -141,6 +153,7 @@ class AuditOperator(Step):
         if handover is None:
             self.log.info("nothing to audit")
             return None
+        self.wrote = handover.head
         attempt = attempt_of(context)
         with self.leased(attempt):
             audited = steps.audit(self.contract(), handover, attempt, self.run_job)
@@ -150,6 +163,8 @@ class AuditOperator(Step):
 
 class PublishOperator(Step):
     """Make the audited version main, in one commit; green if and only if the batch is published."""
+
+    operator_extra_links = LINKS
 
     def step(self, context: Context) -> Any:
         from lakehouse import steps
@@ -161,6 +176,7 @@ class PublishOperator(Step):
         attempt = attempt_of(context)
         with self.leased(attempt):
             done = steps.make_public(self.contract(), interval_of(context), handover, attempt, self.run_job)
+        self.wrote = (done or handover).head
         self.log.info("published %s", (done or handover).summary())
 
 

@@ -1,104 +1,191 @@
-"""Triggers: what the triggerer polls while a task waits without a worker slot."""
+"""Triggers: what the triggerer asks while a task waits without a worker slot.
+
+All that ask the same share one poll, by Airflow's shared streams: fifty runs that wait for one table cost the catalog
+as much as one.
+"""
 
 from __future__ import annotations
 
-import asyncio
-import random
-from collections.abc import AsyncIterator
-from datetime import UTC, datetime
-from typing import Any
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Hashable
+from datetime import UTC, datetime, timedelta
+from typing import Any, ClassVar
 
-from airflow.triggers.base import BaseTrigger, TriggerEvent
+from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
-SHORTEST_WAIT = 2.0
+from lakehouse_airflow.polling import Hopeless, Unanswered, asked, pace
+
+WAIT_TIMEOUT = timedelta(days=3)
+LEASE_TIMEOUT = timedelta(hours=6)
+# What is awaited is told when it changes, and this often.
+TOLD_EVERY = timedelta(minutes=10)
+NO_INTERVAL = "this run owns no interval; trigger it with a logical date, or backfill it"
 
 
-class PollingTrigger(BaseTrigger):
-    """Asks again and again, less and less often, until the answer is yes."""
+class Waiting(BaseEventTrigger):
+    """Waits for an answer; whoever waits for the same one shares the question."""
 
-    longest_wait = 15.0
+    service: ClassVar[str]
+    timeout: ClassVar[timedelta] = WAIT_TIMEOUT
+    longest_rest: ClassVar[float] = 15.0
 
-    def ready(self) -> bool:
-        """Whether the wait is over. Runs in a thread."""
-        raise AssertionError("a polling trigger says when it is ready")
+    @abstractmethod
+    def question(self) -> tuple[str, ...]:
+        """What is asked: equal questions are asked once."""
 
+    @abstractmethod
+    def ask(self) -> Any:
+        """Ask it. Runs in a thread; an `OSError` means that there was no answer."""
+
+    @abstractmethod
+    def missing(self, answer: Any) -> str | None:
+        """What this trigger still waits for after the answer; None when it has come."""
+
+    @abstractmethod
     def awaited(self) -> str:
-        raise AssertionError("a polling trigger says what it waits for")
+        """What this trigger waits for, in all."""
 
-    async def run(self) -> AsyncIterator[TriggerEvent]:
-        since, wait = datetime.now(UTC), SHORTEST_WAIT
+    def hopeless(self) -> str | None:
+        """Why no answer could end the wait."""
+        return None
+
+    def shared_stream_key(self) -> Hashable | None:
+        return None if self.hopeless() else (type(self).__name__, *self.question())
+
+    @classmethod
+    async def open_shared_stream(cls, kwargs: dict[str, Any]) -> AsyncIterator[Any]:
+        """Answers to the question that these arguments make, for as long as somebody waits."""
+        asking = cls(**kwargs)
+        at_pace = pace(asking.shared_stream_key(), cls.longest_rest)
         while True:
-            try:
-                if await asyncio.to_thread(self.ready):
-                    break
-                self.log.info("waiting for %s since %s", self.awaited(), since.isoformat(timespec="seconds"))
-            except ConnectionError as error:
-                self.log.warning("%s; asking again", error)
-            await asyncio.sleep(wait * random.uniform(0.8, 1.2))  # noqa: S311
-            wait = min(wait * 1.5, self.longest_wait)
-        yield TriggerEvent({"ready": self.awaited()})
+            yield await asked(cls.service, asking.ask)
+            await at_pace.rest()
 
-
-class LandingTrigger(PollingTrigger):
-    """The landing folder of an interval is complete, in the way that its contract has said."""
-
-    def __init__(self, prefix: str, way: dict[str, str], end: str) -> None:
-        super().__init__()
-        self.prefix, self.way, self.end = prefix, way, end
-        self.missing: str | None = None
-
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        given = {"prefix": self.prefix, "way": self.way, "end": self.end}
-        return "lakehouse_airflow.triggers.LandingTrigger", given
-
-    def awaited(self) -> str:
-        """What was missing when the store was last asked; else the folder."""
-        from lakehouse.landing import place
-
-        return self.missing or place(self.prefix)
-
-    def ready(self) -> bool:
-        from lakehouse.contracts.fields import Ready
-        from lakehouse.landing import awaited
-
-        self.missing = awaited(self.prefix, Ready.model_validate(self.way), datetime.fromisoformat(self.end))
-        return self.missing is None
+    async def filter_shared_stream(self, shared_stream: AsyncIterator[Any]) -> AsyncIterator[TriggerEvent]:
+        """The event that ends the wait; until then the log says what is awaited and since when."""
+        at_pace = pace(self.shared_stream_key(), self.longest_rest)
+        at_pace.quicken()
+        told, told_at = "", datetime.min.replace(tzinfo=UTC)
+        async for answer in shared_stream:
+            if isinstance(answer, Hopeless):
+                yield TriggerEvent({"error": answer.why})
+                return
+            missing = answer.why if isinstance(answer, Unanswered) else self.missing(answer)
+            if missing is None:
+                yield TriggerEvent({"ready": self.awaited()})
+                return
+            if missing != told or datetime.now(UTC) - told_at > TOLD_EVERY:
+                self._tell(answer, missing)
+                told, told_at = missing, datetime.now(UTC)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Ask until the folder is complete; what waiting will not mend ends the wait, in one sentence."""
-        from lakehouse.landing import LandingError
+        """The same without sharing: how it runs outside of a triggerer, and where there is nothing to ask."""
+        if why := self.hopeless():
+            yield TriggerEvent({"error": why})
+            return
+        async for event in self.filter_shared_stream(self.open_shared_stream(self.serialize()[1])):
+            yield event
 
-        try:
-            async for event in super().run():
-                yield event
-        except LandingError as error:
-            yield TriggerEvent({"error": str(error)})
+    def since(self) -> datetime:
+        """When the task began to wait: known from its timeout, also to a triggerer that was started later."""
+        ends: datetime | None = getattr(self, "timeout_after", None)
+        return ends - self.timeout if ends else datetime.now(UTC)
+
+    def _tell(self, answer: Any, missing: str) -> None:
+        since = self.since().astimezone(UTC).isoformat(timespec="seconds")
+        if isinstance(answer, Unanswered):
+            self.log.warning("%s; asking again, waiting for %s since %s", missing, self.awaited(), since)
+        else:
+            self.log.info("waiting for %s since %s", missing, since)
 
 
-class CoverageTrigger(PollingTrigger):
-    """Every input holds the interval, whoever published it."""
+class IntervalTrigger(Waiting):
+    """Waits for something of one interval, told as two times with a slash between, or as None/None."""
 
-    def __init__(self, datasets: list[str], interval: str) -> None:
-        super().__init__()
-        self.datasets, self.interval = datasets, interval
+    interval: str
 
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        return "lakehouse_airflow.triggers.CoverageTrigger", {"datasets": self.datasets, "interval": self.interval}
+    def hopeless(self) -> str | None:
+        return NO_INTERVAL if "None" in self.interval else None
 
-    def awaited(self) -> str:
-        return f"{', '.join(self.datasets)} to hold {self.interval}"
-
-    def ready(self) -> bool:
-        from lakehouse.catalog import coverage, table
+    def of(self) -> Any:
+        """The interval."""
         from lakehouse.intervals import Interval
 
-        return all(Interval.parse(self.interval) in coverage(table(name)) for name in self.datasets)
+        return Interval.parse(self.interval)
 
 
-class LeaseTrigger(PollingTrigger):
+class LandingTrigger(IntervalTrigger):
+    """The landing folder of an interval is complete, in the way that its contract has said."""
+
+    service = "store"
+
+    def __init__(self, path: str, timezone: str, ready: dict[str, str], interval: str) -> None:
+        super().__init__()
+        self.path, self.timezone, self.ready, self.interval = path, timezone, ready, interval
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        given = {"path": self.path, "timezone": self.timezone, "ready": self.ready, "interval": self.interval}
+        return "lakehouse_airflow.triggers.LandingTrigger", given
+
+    def prefix(self) -> str:
+        from lakehouse.contracts.model import landing_prefix
+
+        return landing_prefix(self.path, self.timezone, self.of().start)
+
+    def question(self) -> tuple[str, ...]:
+        return self.prefix(), str(sorted(self.ready.items())), self.interval
+
+    def ask(self) -> Any:
+        from lakehouse.contracts.fields import Ready
+        from lakehouse.landing import LandingError, awaited
+
+        try:
+            return awaited(self.prefix(), Ready.model_validate(self.ready), self.of().end)
+        except LandingError as error:
+            return Hopeless(str(error))
+
+    def missing(self, answer: str | None) -> str | None:
+        return answer
+
+    def awaited(self) -> str:
+        from lakehouse.landing import place
+
+        return place(self.prefix())
+
+
+class CoverageTrigger(IntervalTrigger):
+    """A dataset holds the interval, whoever published it and however."""
+
+    service = "catalog"
+
+    def __init__(self, dataset: str, interval: str) -> None:
+        super().__init__()
+        self.dataset, self.interval = dataset, interval
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return "lakehouse_airflow.triggers.CoverageTrigger", {"dataset": self.dataset, "interval": self.interval}
+
+    def question(self) -> tuple[str, ...]:
+        return (self.dataset,)
+
+    def ask(self) -> Any:
+        from lakehouse.coverages import held
+
+        return held(self.dataset)
+
+    def missing(self, answer: Any) -> str | None:
+        return None if self.of() in answer else self.awaited()
+
+    def awaited(self) -> str:
+        return f"{self.dataset} to hold {self.of()}"
+
+
+class LeaseTrigger(Waiting):
     """A dataset's lease is free."""
 
-    longest_wait = 5.0  # the holder is at work: it takes seconds, and asking the ledger is cheap
+    service = "ledger"
+    timeout = LEASE_TIMEOUT
+    longest_rest = 5.0  # the holder is at work: it takes seconds, and asking the ledger is cheap
 
     def __init__(self, dataset: str, owner: str) -> None:
         super().__init__()
@@ -107,11 +194,23 @@ class LeaseTrigger(PollingTrigger):
     def serialize(self) -> tuple[str, dict[str, Any]]:
         return "lakehouse_airflow.triggers.LeaseTrigger", {"dataset": self.dataset, "owner": self.owner}
 
-    def awaited(self) -> str:
-        return f"the lease of {self.dataset}"
+    def question(self) -> tuple[str, ...]:
+        return (self.dataset,)
 
-    def ready(self) -> bool:
+    def ask(self) -> Any:
+        from sqlalchemy.exc import SQLAlchemyError
+
+        from lakehouse.ledger.database import LedgerUnreachable
         from lakehouse.ledger.leases import holder
 
-        held = holder(self.dataset)
-        return held is None or held.owner == self.owner
+        try:
+            return holder(self.dataset)
+        except SQLAlchemyError as error:
+            raise LedgerUnreachable(f"the ledger does not answer: {str(error).splitlines()[0]}") from error
+
+    def missing(self, answer: Any) -> str | None:
+        free = answer is None or answer.owner == self.owner
+        return None if free else f"{self.awaited()}, which {answer.owner} has"
+
+    def awaited(self) -> str:
+        return f"the lease of {self.dataset}"

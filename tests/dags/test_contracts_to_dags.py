@@ -25,6 +25,7 @@ HOURLY = """
 dataset: bronze.hourly
 description: By the hour.
 owner: web
+sla: {ready_within: null}
 schedule: "@hourly"
 start: 2026-03-04
 source: {kind: files, path: "hourly/{interval:%Y-%m-%dT%H}/"}
@@ -62,7 +63,8 @@ def own(parse, folder) -> Parsed:
 
 
 def test_a_broken_contract_leaves_the_other_dags_loaded(own):
-    assert set(own["dags"]) == {"bronze_clicks", "bronze_hourly", "maintenance_daily", "rollback"}
+    of_contracts = {"bronze_clicks", "bronze_hourly"}
+    assert set(own["dags"]) == {*of_contracts, "maintenance_daily", "rollback", "watch_freshness"}
 
 
 def test_a_broken_contract_is_an_import_error_that_names_file_field_and_fix(own, folder):
@@ -86,6 +88,20 @@ def test_no_interval_begins_on_or_after_the_contracts_end(own):
 
 def test_days_are_days_of_the_contracts_zone(own):
     assert own["dags"]["bronze_clicks"]["timetable"]["__var"]["timezone"] == "Europe/Berlin"
+
+
+def test_a_dataset_that_promises_nothing_has_no_deadline(own):
+    assert own["dags"]["bronze_hourly"].get("deadline") is None
+    assert len(own["dags"]["bronze_clicks"]["deadline"]) == 1
+
+
+def test_a_page_leads_to_the_runbooks_where_they_are_read():
+    from lakehouse_airflow.docs import link
+
+    assert link("runbooks/README.md", "https://docs.example.org/") == (
+        "[runbooks](https://docs.example.org/runbooks/README.md)"
+    )
+    assert link("runbooks/README.md", "") == "`include/docs/runbooks/README.md`"
 
 
 def test_a_layers_sla_is_on_the_page(own):

@@ -29,8 +29,9 @@ def test_nothing_is_wrong_with_the_project_itself(parsed):
 
 def test_each_layer_has_one_file_and_each_contract_one_dag(parsed):
     layers = {f"{layer}.py": sum(contract.layer == layer for contract in CONTRACTS) for layer in LAYERS}
-    assert parsed["files"] == {**layers, "maintenance.py": 1, "operations.py": 2, "contract_problems.py": 0}
-    others = {"maintenance_daily", "replay_quarantine", "rollback"}
+    own = {"maintenance.py": 1, "operations.py": 2, "watch.py": 1, "contract_problems.py": 0}
+    assert parsed["files"] == {**layers, **own}
+    others = {"maintenance_daily", "replay_quarantine", "rollback", "watch_freshness"}
     assert set(parsed["dags"]) == {*(dag_id(contract.dataset) for contract in CONTRACTS), *others}
 
 
@@ -69,8 +70,9 @@ def test_every_task_is_retried_with_growing_pauses(parsed, contract):
 
 
 @each_contract
-def test_a_dag_is_found_by_layer_and_by_owner(parsed, contract):
-    assert set(dag(parsed, contract)["tags"]) == {contract.layer, contract.owner}
+def test_a_dag_is_found_by_layer_by_owner_and_by_tier(parsed, contract):
+    tier = f"tier:{contract.maintenance.tier}"
+    assert set(dag(parsed, contract)["tags"]) == {contract.layer, contract.owner, tier}
     assert {task["owner"] for task in tasks(parsed, dag_id(contract.dataset)).values()} == {contract.owner}
 
 
@@ -82,11 +84,27 @@ def test_a_dags_page_says_what_it_is_whose_it_is_and_when_it_is_due(parsed, cont
         assert told in found["doc_md"]
     for told in (*contract.inputs, f"{contract.dataset.replace('.', '/')}.yaml"):
         assert told in found["doc_md"]
+    for gate in contract.gates:
+        assert f"`{gate.title}`" in found["doc_md"]
+    assert "include/docs/runbooks/README.md" in found["doc_md"]
 
 
 @each_contract
-def test_every_task_says_what_it_does(parsed, contract):
-    assert all(task["doc_md"] for task in tasks(parsed, dag_id(contract.dataset)).values())
+def test_every_task_says_what_it_does_whose_it_is_and_where_to_look(parsed, contract):
+    found = tasks(parsed, dag_id(contract.dataset))
+    first_lines = [task["doc_md"].splitlines()[0] for task in found.values()]
+    assert all(first_lines)
+    assert len(set(first_lines)) == len(found)
+    for told in (contract.owner, contract.sla.told(contract.timezone), "runbooks/README.md"):
+        assert all(told in task["doc_md"] for task in found.values())
+
+
+@each_contract
+def test_steps_lead_to_their_spark_session_and_to_the_version_they_wrote(parsed, contract):
+    found = tasks(parsed, dag_id(contract.dataset))
+    links = {name: task["_operator_extra_links"] for name, task in found.items() if "_operator_extra_links" in task}
+    both = {"Spark session": "spark_link", "Snapshot": "snapshot_link"}
+    assert links == {"write": both, "audit": both, "publish": both}
 
 
 @each_contract
@@ -108,6 +126,16 @@ def test_maintenance_has_one_task_per_dataset_and_catches_up_on_nothing(parsed):
     assert {task["pool"] for task in found.values()} == {SPARK_POOL}
     assert parsed["dags"]["maintenance_daily"]["catchup"] is False
     assert parsed["dags"]["maintenance_daily"]["max_active_runs"] == 1
+
+
+def test_the_watch_looks_every_five_minutes_catches_up_on_nothing_and_is_not_retried(parsed):
+    found = parsed["dags"]["watch_freshness"]
+    assert found["timetable"]["__var"]["expression"] == "*/5 * * * *"
+    assert found["catchup"] is False
+    assert found["max_active_runs"] == 1
+    (look,) = tasks(parsed, "watch_freshness").values()
+    assert look.get("retries", 0) == 0
+    assert look["execution_timeout"] < 5 * 60
 
 
 def test_parsing_asks_no_service_anything(parsed):

@@ -196,6 +196,12 @@ def _hidden(field: str, sql: str, allowed: Sequence[str]) -> Iterator[tuple[str,
             yield field, f"'{name}' cannot be used; use columns or {', '.join(allowed)}"
 
 
+def landing_prefix(path: str, timezone: str, start: datetime) -> str:
+    """A source's path for the interval that starts then; a time without a zone is one of the given zone."""
+    zone = ZoneInfo(timezone)
+    return path.format(interval=start.astimezone(zone) if start.tzinfo else start.replace(tzinfo=zone))
+
+
 class Bronze(Contract):
     """Records as they came."""
 
@@ -208,9 +214,7 @@ class Bronze(Contract):
 
     def landing_prefix(self, start: datetime) -> str:
         """Where the files of the interval that starts then are expected; a time without a zone is the contract's."""
-        zone = ZoneInfo(self.timezone)
-        local = start.astimezone(zone) if start.tzinfo else start.replace(tzinfo=zone)
-        return self.source.path.format(interval=local)
+        return landing_prefix(self.source.path, self.timezone, start)
 
 
 class Shaped(Contract):

@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, timedelta
 
 from lakehouse.airflow_api import AirflowApi, Run
 from lakehouse.errors import LakehouseError
-from lakehouse.naming import maintenance_dag_id
+from lakehouse.naming import WATCH_DAG, maintenance_dag_id
 from lakehouse.settings import Settings
 from lakehouse.stack.secret_file import remember
 
@@ -43,7 +43,7 @@ def ensure_start(known: Settings) -> date:
 
 def run_pipeline(known: Settings, first: date, last: date, watch: Watch) -> None:
     """Unpause the DAGs, and return when every day from first to last is in gold; raise what went wrong."""
-    wanted = [*SAMPLE_DAGS, MAINTENANCE]
+    wanted = [*SAMPLE_DAGS, MAINTENANCE, WATCH_DAG]
     days = (last - first).days + 1
     deadline = time.monotonic() + MINUTES * 60
     with AirflowApi(known) as api:

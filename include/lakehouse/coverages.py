@@ -1,0 +1,35 @@
+"""What tables hold, for those who ask again and again: as little as the catalog can answer, and one kind of failure."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import requests
+from pyiceberg.catalog.rest import SNAPSHOT_LOADING_MODE, RestCatalog
+from pyiceberg.exceptions import NoSuchTableError, RESTError
+
+from lakehouse.catalog import CatalogUnreachable, connected, coverage
+from lakehouse.intervals import Coverage
+from lakehouse.settings import settings
+
+
+def held(dataset: str) -> Coverage:
+    """The intervals that a table's main holds; none where there is no table.
+
+    `CatalogUnreachable` whenever the catalog gave no answer, or one that is none: asked again, it may.
+    """
+    try:
+        return coverage(_catalog().load_table(dataset))
+    except NoSuchTableError:
+        return Coverage()
+    except requests.RequestException as error:
+        raise CatalogUnreachable(f"the catalog at {settings().catalog_uri} does not answer") from error
+    except (RESTError, ValueError) as error:
+        told = "".join(str(error).strip().splitlines()[:1])
+        raise CatalogUnreachable(f"the catalog at {settings().catalog_uri} cannot tell of {dataset}: {told}") from error
+
+
+@lru_cache(maxsize=1)
+def _catalog() -> RestCatalog:
+    """A client of its own: it asks for the versions that a table refers to, not for its whole history."""
+    return connected(**{SNAPSHOT_LOADING_MODE: "refs"})
