@@ -30,6 +30,7 @@ from rich.console import Console
 from rich.table import Table
 from sqlalchemy import and_, select
 
+from lakehouse.errors import LakehouseError
 from lakehouse_airflow.backfill_gone import refuse
 from lakehouse_airflow.backfill_request import GONE, Day, Refused, Request, finished, progress, verdict
 
@@ -56,7 +57,7 @@ def backfill(args: Namespace) -> None:
             return
         _check(request, confirmed=args.yes)
         made = _make(request, dag.max_active_runs)
-    except (Refused, NoBackfillRunsToCreate, AirflowException) as refusal:
+    except (LakehouseError, NoBackfillRunsToCreate, AirflowException) as refusal:
         sys.exit(f"airflow dags backfill: {refusal}")
     days = _follow(request.dag_id, made)
     _show(days, dag.timezone)
