@@ -63,8 +63,8 @@ def backfill(
             typer.echo("nothing was started")
             return
         refuse_paused(plan, api)
-        if plan.steps and not yes and not typer.confirm(f"Build {len(plan.steps)} intervals?"):
-            raise LakehouseError("nothing was done; say yes, or pass -y")
+        if plan.steps and not yes:
+            _confirm(f"Build {len(plan.steps)} intervals?")
         outcomes = _run(Execution(api, known, replan, typer.echo), plan)
     _tell_end(outcomes, plan, known)
 
@@ -95,6 +95,16 @@ def _show(plan: Plan, contracts: Contracts) -> None:
         typer.echo("nothing to do: every interval is there, and as its inputs would have it")
     for line in lacking(plan, contracts):
         typer.echo(line)
+
+
+def _confirm(question: str) -> None:
+    """Go on only after a yes; where nobody can answer, that is a no."""
+    try:
+        agreed = typer.confirm(question)
+    except typer.Abort:
+        agreed = False
+    if not agreed:
+        raise LakehouseError("nothing was done; say yes, or pass -y")
 
 
 def _run(execution: Execution, plan: Plan) -> list[Outcome]:
