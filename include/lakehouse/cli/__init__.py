@@ -40,6 +40,7 @@ COMMANDS = {
     "pin": ("pins", "Keep a version under a name."),
     "pins": ("pins", "Show what is pinned, and until when."),
     "unpin": ("pins", "Take a pin away."),
+    "backfill": ("backfill", "Build what is missing or outdated in a range of days, across layers."),
     "quarantine": ("quarantine", "Look at rejected records, replay them, give them up."),
     "watch": ("watch", "Evaluate the SLAs, and tell on-call what is late."),
     "sla": ("sla", "Show which intervals are there, awaited, missed; mute a dataset."),
