@@ -50,7 +50,8 @@ def lakehouse_command(words: list[str]) -> tuple[Any, list[str]]:
     assert name in COMMANDS, f"there is no `lakehouse {name}`"
     app: Any = typer.main.get_command(build([name]))
     found = app.commands[name]
-    if within := getattr(found, "commands", None):
+    within = getattr(found, "commands", None)
+    if within and not (found.invoke_without_command and (not rest or rest[0].startswith("-"))):
         assert rest[0] in within, f"there is no `lakehouse {name} {rest[0]}`"
         return within[rest[0]], rest[1:]
     return found, rest
