@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
@@ -16,6 +17,7 @@ from lakehouse.alerts.model import SCHEMA_FILE, json_schema
 from lakehouse.causes import Cause
 from lakehouse.contracts.model import Bronze
 from lakehouse.intervals import Interval
+from lakehouse.settings import ROOT
 
 DAY = Interval(datetime(2026, 11, 15, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=UTC))
 DUE = datetime(2026, 11, 16, 2, tzinfo=UTC)
@@ -228,3 +230,9 @@ def test_the_schema_refuses_what_is_no_cause():
     sent = opening(replace(story(), cause=Cause.NO_RUN)).model_dump(mode="json")
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({**sent, "cause": "bad_luck"}, json.loads(json_schema()))
+
+
+def test_the_alert_that_the_operations_page_shows_is_one():
+    page = (ROOT / "include/docs/operations.md").read_text()
+    (shown,) = re.findall(r"^```json\n(\{\"version\".*?)^```$", page, re.MULTILINE | re.DOTALL)
+    jsonschema.validate(json.loads(shown), json.loads(json_schema()))

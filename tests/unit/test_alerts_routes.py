@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 
 import pytest
 
 from lakehouse.alerts import channels, problems, trial
 from lakehouse.alerts.routes import Route, routes
-from lakehouse.settings import settings
+from lakehouse.settings import ROOT, settings
 
 SECRET = "hush-3f9a"
 ONCALL = {"name": "oncall", "url": f"pagerduty://{SECRET}@key", "severities": ["critical"], "owners": ["commerce"]}
@@ -117,3 +118,12 @@ def test_a_webhook_that_is_no_web_address_is_told(set_to):
 def test_no_secret_is_shown_when_routes_are_printed(set_to):
     set_to([ONCALL], webhook=f"https://example.org/{SECRET}")
     assert SECRET not in repr(routes())
+
+
+def test_the_routes_that_the_operations_page_shows_can_be_put_into_the_file_of_settings(tmp_path, monkeypatch):
+    page = (ROOT / "include/docs/operations.md").read_text()
+    (shown,) = re.findall(r"^```\n(LAKEHOUSE_ALERT_ROUTES=.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    (tmp_path / "env").write_text(shown)
+    monkeypatch.setenv("LAKEHOUSE_ENV_FILE", str(tmp_path / "env"))
+    settings.cache_clear()
+    assert (list(channels()), problems()) == (["log", "oncall", "chat"], ())
