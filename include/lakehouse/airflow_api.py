@@ -14,6 +14,7 @@ from lakehouse.errors import LakehouseError
 from lakehouse.settings import Settings
 
 ATTEMPTS = 5
+PATIENCE = 60.0
 
 
 @dataclass(frozen=True)
@@ -26,25 +27,78 @@ class Run:
     state: str
 
 
-class AirflowApi:
-    """A logged-in session."""
+@dataclass(frozen=True)
+class Task:
+    """One task of a run, as it stands."""
 
-    def __init__(self, settings: Settings) -> None:
+    task_id: str
+    state: str | None
+    try_number: int
+    since: str | None
+
+
+class AirflowUnreachable(LakehouseError, ConnectionError):
+    """Airflow's API does not answer."""
+
+
+class AirflowApi:
+    """A session that logs in when it must: Airflow takes a few logins a minute, and a token for a day."""
+
+    def __init__(self, settings: Settings, patience: float = PATIENCE, attempts: int = ATTEMPTS) -> None:
         self._url = settings.airflow_url
+        self._attempts = attempts
         self._login = {"username": settings.airflow_user, "password": settings.airflow_password.get_secret_value()}
-        self._client = httpx.Client(base_url=self._url, timeout=60, trust_env=False)
+        self._client = httpx.Client(base_url=self._url, timeout=patience, trust_env=False)
 
     def __enter__(self) -> Self:
-        token = self._call("POST", "/auth/token", json=self._login)["access_token"]
-        self._client.headers["Authorization"] = f"Bearer {token}"
+        self.log_in()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._client.close()
 
+    def log_in(self) -> None:
+        answer = self._ask("POST", "/auth/token", json=self._login)
+        if answer.is_error:
+            raise LakehouseError(f"Airflow at {self._url} refuses the login of {self._login['username']}.")
+        self._client.headers["Authorization"] = f"Bearer {answer.json()['access_token']}"
+
     def dags(self) -> set[str]:
         """Ids of all DAGs that have been parsed."""
         return {dag["dag_id"] for dag in self._pages("/api/v2/dags", "dags")}
+
+    def health(self) -> dict[str, str | None]:
+        """What Airflow says of its processes: each one's status."""
+        found: dict[str, dict[str, Any]] = self._call("GET", "/api/v2/monitor/health")
+        return {name: (about or {}).get("status") for name, about in found.items()}
+
+    def paused(self) -> dict[str, bool]:
+        """Every DAG that has been parsed, and whether it is paused."""
+        return {dag["dag_id"]: bool(dag["is_paused"]) for dag in self._pages("/api/v2/dags", "dags")}
+
+    def run_at(self, dag: str, logical_date: datetime) -> Run | None:
+        """The run of one logical date."""
+        at = logical_date.isoformat()
+        found = self._pages(f"/api/v2/dags/{dag}/dagRuns", "dag_runs", logical_date_gte=at, logical_date_lte=at)
+        return next((_run(one) for one in found), None)
+
+    def failed_runs(self, since: datetime) -> set[tuple[str, datetime]]:
+        """The runs that have failed, by DAG and logical date, from this logical date on."""
+        query = {"state": "failed", "logical_date_gte": since.isoformat()}
+        found = self._pages("/api/v2/dags/~/dagRuns", "dag_runs", **query)
+        return {(run["dag_id"], datetime.fromisoformat(run["logical_date"])) for run in found}
+
+    def tasks(self, run: Run) -> list[Task]:
+        path = f"/api/v2/dags/{run.dag}/dagRuns/{run.run_id}/taskInstances"
+        return [
+            Task(one["task_id"], one["state"], one["try_number"], one["start_date"] or one["scheduled_when"])
+            for one in self._pages(path, "task_instances")
+        ]
+
+    def note(self, run: Run, text: str) -> None:
+        """Leave a note on a run, in place of the one it has."""
+        path = f"/api/v2/dags/{run.dag}/dagRuns/{run.run_id}"
+        self._call("PATCH", path, params={"update_mask": "note"}, json={"note": text[:1000]})
 
     def unpause(self, dag: str) -> None:
         self._call("PATCH", f"/api/v2/dags/{dag}", json={"is_paused": False})
@@ -53,10 +107,7 @@ class AirflowApi:
         """Runs whose logical date is one of these days."""
         window = {"logical_date_gte": f"{first}T00:00:00Z", "logical_date_lte": f"{last}T23:59:59Z"}
         found = self._pages(f"/api/v2/dags/{dag}/dagRuns", "dag_runs", **window)
-        return [
-            Run(dag, run["dag_run_id"], datetime.fromisoformat(run["logical_date"]).date(), run["state"])
-            for run in found
-        ]
+        return [_run(one) for one in found]
 
     def failure(self, run: Run) -> tuple[str, str]:
         """The task that failed first in a run, and the last line of its log."""
@@ -90,19 +141,29 @@ class AirflowApi:
                 return
 
     def _call(self, method: str, path: str, **options: Any) -> Any:
+        if "Authorization" not in self._client.headers:
+            self.log_in()
         answer = self._ask(method, path, **options)
+        if answer.status_code == httpx.codes.UNAUTHORIZED:
+            self.log_in()
+            answer = self._ask(method, path, **options)
         if answer.is_error:
             raise LakehouseError(f"Airflow at {self._url} refused {method} {path}: {answer.status_code}.")
         return answer.json()
 
     def _ask(self, method: str, path: str, **options: Any) -> httpx.Response:
         """One request; one that only reads is repeated while a busy machine lets it time out."""
-        for attempt in range(ATTEMPTS if method == "GET" else 1):
+        for attempt in range(self._attempts if method == "GET" else 1):
             try:
                 return self._client.request(method, path, headers={"Accept": "application/json"}, **options)
             except httpx.TransportError:
                 time.sleep(attempt)
-        raise LakehouseError(f"Airflow at {self._url} does not answer: see `lakehouse status`.")
+        raise AirflowUnreachable(f"Airflow at {self._url} does not answer: see `lakehouse status`.")
+
+
+def _run(found: dict[str, Any]) -> Run:
+    day = datetime.fromisoformat(found["logical_date"]).date()
+    return Run(found["dag_id"], found["dag_run_id"], day, found["state"])
 
 
 def _last_event(content: Any) -> str:

@@ -125,6 +125,11 @@ def data_files(contract: Bronze, start: datetime) -> list[InputFile]:
     return [one.file for one in objects if one.key in manifest.files]
 
 
+def objects(contract: Bronze, start: datetime) -> list[Object]:
+    """All that is in the interval's landing folder, marker and hidden files included."""
+    return _listing(contract.landing_prefix(start)).objects
+
+
 def missing(contract: Bronze, start: datetime, end: datetime) -> str | None:
     """What the interval's landing folder still waits for; None when it is complete."""
     return awaited(contract.landing_prefix(start), contract.source.ready, end)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from itertools import takewhile
@@ -165,18 +166,18 @@ def _plan_clean(contract: Silver, interval: Interval, attempt: Attempt) -> Plan 
     known = batches.published_in(contract.reads, interval)
     if not known:
         raise LakehouseError(f"{contract.reads} holds {interval}, but the ledger knows no batch; restore the ledger")
-    taken = sorted(b.batch_id for b in known if b.counts.get("rows_in"))
+    taken = _taken(known)
     every = batches.corrections(contract.reads)
     mine = every.of({b.batch_id for b in known})
     snapshot = ref_snapshot(source)
     done = [b.batch_id for b in batches.published_in(contract.dataset, interval)]
+    if _covered(contract, interval) and is_cleaned(contract, interval, known, mine, done):
+        return None
 
     def batch_after(*before: str) -> Batch:
-        content = [contract.version, taken, mine.replaced, *before]
+        content = _cleans(contract, known, mine, *before)
         return _batch(contract, interval, attempt, content, {contract.reads: snapshot})
 
-    if _covered(contract, interval) and done[:1] in ([batch_after().batch_id], [batch_after(*done[1:2]).batch_id]):
-        return None
     batch = batch_after()
     if batch.batch_id in done:  # and something else was done on top of it: doing it once more is another batch
         batch = batch_after(done[0])
@@ -197,6 +198,29 @@ def _plan_clean(contract: Silver, interval: Interval, attempt: Attempt) -> Plan 
         **_shared(contract, batch, attempt, "clean"),
     )
     return Plan(batch, job)
+
+
+def is_cleaned(
+    contract: Silver, interval: Interval, known: Sequence[Batch], mine: Corrections, done: Sequence[str]
+) -> bool:
+    """Whether the newest of the interval's batches is made from just these of its input, under this contract.
+
+    `mine` are the corrections that these brought, `done` the ids of the interval's own batches, newest first.
+    """
+    contents = (_cleans(contract, known, mine), _cleans(contract, known, mine, *done[1:2]))
+    return bool(done) and done[0] in [
+        naming.batch_id(contract.dataset, interval, naming.digest(content)) for content in contents
+    ]
+
+
+def _cleans(contract: Silver, known: Sequence[Batch], mine: Corrections, *before: str) -> list[object]:
+    """What makes a batch of silver what it is."""
+    return [contract.version, _taken(known), mine.replaced, *before]
+
+
+def _taken(known: Sequence[Batch]) -> list[str]:
+    """Those of the input's batches that brought records."""
+    return sorted(b.batch_id for b in known if b.counts.get("rows_in"))
 
 
 def _history(contract: Silver, mine: list[Batch]) -> tuple[Origin, ...]:

@@ -68,8 +68,18 @@ class Settings(BaseSettings):
         "", description="Airflow's UI and API as people and the watch reach it; empty: the local one's."
     )
 
+    task_retries: int = Field(3, ge=0, description="How often a failed task is tried again, 15 s to 10 min apart.")
+
     # Alerts
-    alert_webhook: SecretStr = Field(SecretStr(""), description="URL that receives alerts as JSON; empty: log only.")
+    alert_webhook: SecretStr = Field(SecretStr(""), description="URL that receives all alerts as JSON; empty: none.")
+    alert_routes: SecretStr = Field(
+        SecretStr(""),
+        description='More receivers, a JSON list such as [{"name": "oncall", "url": "pagerduty://…", '
+        '"severities": ["critical"], "owners": ["commerce"]}].',
+    )
+    docs_url: str = Field(
+        "", description="Where include/docs is read in a browser, for links in alerts; empty: paths in the repository."
+    )
     watch_seconds: int = Field(60, ge=1, description="How often `lakehouse watch` evaluates the SLAs.")
 
     # The local stack

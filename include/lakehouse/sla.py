@@ -10,16 +10,28 @@ from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from enum import StrEnum
 from itertools import islice
+from typing import Literal
 from zoneinfo import ZoneInfo
 
+from lakehouse.causes import Cause
 from lakehouse.contracts.model import Contract
+from lakehouse.contracts.sla import Severity
 from lakehouse.intervals import Coverage, Interval
 from lakehouse.naming import dag_id, digest
 
-READY = "ready"
 # An older interval that is missing was reported when it fell due, and stays open in the ledger until it arrives;
 # only after a longer sleep of the watch does this leave anything out, and then the newer ones tell the same story.
 MOST_INTERVALS = 200
+# A table whose contract says nothing else may be this much older than its schedule's period.
+FRESH_SLACK = timedelta(hours=2)
+
+
+class Kind(StrEnum):
+    """What was promised."""
+
+    READY = "ready"  # an interval is there in time
+    FRESH = "fresh"  # the table is not older than it may be
+    HEARTBEAT = "heartbeat"  # the watch looks
 
 
 class State(StrEnum):
@@ -29,14 +41,7 @@ class State(StrEnum):
     WAITING = "waiting"  # not there, not due
     MISSED = "missed"
     EXEMPT = "exempt"  # not there, and due before the SLA was in force
-
-
-@dataclass(frozen=True)
-class Terms:
-    """What is promised, and since when."""
-
-    ready_within: timedelta
-    since: datetime
+    FREE = "free"  # not there, and nothing is promised
 
 
 @dataclass(frozen=True)
@@ -45,31 +50,42 @@ class Verdict:
 
     dataset: str
     interval: Interval
-    due: datetime
+    due: datetime | None
     state: State
     lag: timedelta  # how long past due; negative: how long until then
+    kind: Kind = Kind.READY
 
     def as_dict(self) -> dict[str, object]:
         """For programs."""
         return {
             "dataset": self.dataset,
+            "kind": str(self.kind),
             "interval_start": self.interval.start.isoformat(),
             "interval_end": self.interval.end.isoformat(),
-            "due": self.due.isoformat(),
+            "due": self.due.isoformat() if self.due else None,
             "state": str(self.state),
-            "lag_seconds": int(self.lag.total_seconds()) if self.state is not State.MET else None,
+            "lag_seconds": int(self.lag.total_seconds()) if self.due and self.state is not State.MET else None,
         }
 
 
 @dataclass(frozen=True)
 class Miss:
-    """An interval that was not there when it was due."""
+    """An interval that was not there when it was due, or whose run has failed before."""
 
     dataset: str
     interval: Interval
     due: datetime
     opened_at: datetime
-    kind: str = READY
+    kind: Kind = Kind.READY
+    cause: Cause | None = None
+    detail: str = ""
+    root: str = ""  # the dataset, or the service, that is to blame
+    root_interval: str = ""  # of a dataset
+    behind: str = ""  # the alert that tells of it
+    told_at: datetime | None = None  # when it got an alert of its own, and what that said:
+    severity: Severity = "critical"
+    blocks: tuple[str, ...] = ()
+    link: str = ""
 
     @property
     def alert_id(self) -> str:
@@ -79,19 +95,38 @@ class Miss:
 
 
 def evaluate(
-    contract: Contract, held: Coverage, terms: Terms, now: datetime, floor: date | None = None
+    contract: Contract, held: Coverage, since: datetime, now: datetime, floor: date | None = None
 ) -> list[Verdict]:
-    """The newest interval that has ended, and every other that falls due under the terms; newest first.
+    """The newest interval that has ended, and every other that falls due while the promise is in force; newest first.
 
-    `floor` is the first day of the whole platform, whatever the contract says.
+    The promise is in force `since` then; `floor` is the first day of the whole platform, whatever the contract says.
     """
     found: list[Verdict] = []
     for interval in islice(ended(contract, now, floor), MOST_INTERVALS):
-        verdict = _judge(contract.dataset, interval, held, terms, now)
-        if found and verdict.due <= terms.since:
+        verdict = _judge(contract, interval, held, since, now)
+        if found and (verdict.due is None or verdict.due <= since):
             break
         found.append(verdict)
     return found
+
+
+def freshness(contract: Contract, held: Coverage, since: datetime, now: datetime) -> Verdict | None:
+    """Whether the table is as fresh as promised; None where it holds nothing, or need not hold more."""
+    if held.end is None:
+        return None
+    awaited = contract.interval_after(held.end)
+    due = _stale_at(contract, held.end, awaited)
+    if due is None or not has_interval(contract, awaited):
+        return None
+    state = State.MET if now <= due else State.MISSED if due > since else State.EXEMPT
+    return Verdict(contract.dataset, awaited, due, state, now - due, Kind.FRESH)
+
+
+def _stale_at(contract: Contract, newest: datetime, awaited: Interval) -> datetime | None:
+    if contract.sla.fresh_within is not None:
+        return newest + contract.sla.fresh_within
+    due = contract.due(awaited)
+    return due and max(due, newest + (awaited.end - awaited.start) + FRESH_SLACK)
 
 
 def ended(contract: Contract, now: datetime, floor: date | None = None) -> Iterator[Interval]:
@@ -112,9 +147,12 @@ def has_interval(contract: Contract, interval: Interval) -> bool:
     )
 
 
-def arrived_or_withdrawn(miss: Miss, contract: Contract | None, held: Coverage) -> str | None:
+def arrived_or_withdrawn(
+    miss: Miss, contract: Contract | None, held: Coverage
+) -> Literal["arrived", "withdrawn"] | None:
     """Why an open miss is over, or None while it is not."""
-    if miss.interval in held:
+    fresh_again = miss.kind is Kind.FRESH and held.end is not None and held.end >= miss.interval.end
+    if miss.interval in held or fresh_again:
         return "arrived"
     if contract is None or not has_interval(contract, miss.interval):
         return "withdrawn"
@@ -132,12 +170,14 @@ def _newest_moment(contract: Contract, now: datetime) -> datetime:
     return min(now, stop + span)
 
 
-def _judge(dataset: str, interval: Interval, held: Coverage, terms: Terms, now: datetime) -> Verdict:
-    due = interval.end + terms.ready_within
+def _judge(contract: Contract, interval: Interval, held: Coverage, since: datetime, now: datetime) -> Verdict:
+    due = contract.due(interval)
     if interval in held:
         state = State.MET
+    elif due is None:
+        state = State.FREE
     elif now <= due:
         state = State.WAITING
     else:
-        state = State.MISSED if due > terms.since else State.EXEMPT
-    return Verdict(dataset, interval, due, state, lag=now - due)
+        state = State.MISSED if due > since else State.EXEMPT
+    return Verdict(contract.dataset, interval, due, state, lag=now - due if due else timedelta())

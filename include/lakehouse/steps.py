@@ -15,7 +15,7 @@ from lakehouse import jobs, naming
 from lakehouse.batch import PUBLISHED, Batch, TableWrite, TakenFile
 from lakehouse.catalog import history, ref_snapshot, table
 from lakehouse.contracts.model import AnyContract
-from lakehouse.errors import LakehouseError
+from lakehouse.errors import MAIN_UNCHANGED, LakehouseError
 from lakehouse.gates.asked import checks
 from lakehouse.gates.checks import Check, Found, known
 from lakehouse.gates.metadata import answers
@@ -96,7 +96,7 @@ def write(contract: AnyContract, interval: Interval, attempt: Attempt, run: RunJ
     run(planned.job)
     result = jobs.written(planned.job.key)
     if result.refused:
-        raise GateFailed(f"{contract.dataset}: {result.refused}; main is unchanged")
+        raise GateFailed(f"{contract.dataset}: {result.refused}; {MAIN_UNCHANGED}")
     batch = planned.batch.model_copy(update={"writes": result.writes, "counts": result.counts})
     batch = batch.measured(write_s=time.monotonic() - begun, bytes_in=sum(file.bytes for file in result.files))
     return Handover(batch=batch, job_key=planned.job.key, properties=planned.properties)
@@ -116,7 +116,7 @@ def audit(contract: AnyContract, handover: Handover, attempt: Attempt, run: RunJ
         if result.verdict == "warned":
             log.warning("%s: gate %s warns: %s", contract.dataset, result.gate, result.found)
     if told := "; ".join(f"{result.gate}: {result.found}" for result in results if result.verdict == "failed"):
-        raise GateFailed(f"{contract.dataset}: {told}; main is unchanged" + _where_to_look(handover.head))
+        raise GateFailed(f"{contract.dataset}: {told}; {MAIN_UNCHANGED}" + _where_to_look(handover.head))
     return handover.model_copy(update={"batch": handover.batch.measured(audit_s=time.monotonic() - begun)})
 
 

@@ -14,15 +14,19 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
 
 from lakehouse import alerts, catalog
-from lakehouse.contracts import AnyContract, contracts
+from lakehouse.airflow_facts import airflow_facts
+from lakehouse.contracts import contracts
 from lakehouse.contracts.load import loaded
 from lakehouse.errors import LakehouseError
 from lakehouse.intervals import Coverage
+from lakehouse.ledger import batches, heartbeats, mutes
 from lakehouse.ledger import sla as ledger
 from lakehouse.ledger.database import LedgerUnreachable
+from lakehouse.ledger.mutes import Mute
 from lakehouse.ledger.outbox import Backlog
+from lakehouse.look import WATCH, Looking, Seen
 from lakehouse.settings import settings
-from lakehouse.sla import Miss, State, Terms, Verdict, arrived_or_withdrawn, evaluate
+from lakehouse.sla import Kind, Miss, State, Verdict, evaluate, freshness
 
 log = logging.getLogger(__name__)
 _LEDGER_FAILS = (LedgerUnreachable, SQLAlchemyError)
@@ -37,6 +41,20 @@ class Look:
     problems: tuple[str, ...] = ()
     backlog: tuple[Backlog, ...] = ()
 
+    @property
+    def wrong(self) -> frozenset[str]:
+        """What could not be seen or told, a sentence each."""
+        return frozenset((*self.problems, *_untold(self.backlog)))
+
+
+@dataclass(frozen=True)
+class Board:
+    """Where every dataset stands."""
+
+    verdicts: tuple[Verdict, ...]
+    misses: dict[tuple[str, str, Kind], Miss]
+    mutes: dict[str, Mute]
+
 
 def watch(once: bool = False, stop: threading.Event | None = None) -> None:
     """Look, wait, look again, until `stop` is set; what cannot be seen is said, and looked at again.
@@ -47,84 +65,94 @@ def watch(once: bool = False, stop: threading.Event | None = None) -> None:
     said: frozenset[str] = frozenset()
     log.info("watching %d datasets, every %d s", len(contracts()), settings().watch_seconds)
     while True:
-        seen = look(datetime.now(UTC))
-        wrong = frozenset((*seen.problems, *_untold(seen.backlog)))
+        seen = look(datetime.now(UTC), by="once" if once else WATCH)
         if once:
-            if wrong:
-                raise LakehouseError("; ".join(sorted(wrong)))
+            if seen.wrong:
+                raise LakehouseError("; ".join(sorted(seen.wrong)))
             return
-        for sentence in sorted(wrong - said):
+        for sentence in sorted(seen.wrong - said):
             log.warning(sentence)
-        if said and not wrong:
+        if said and not seen.wrong:
             log.info("all datasets can be seen again, and all alerts were told")
-        said = wrong
+        said = seen.wrong
         if stop.wait(_pause(seen.backlog)):
             return
 
 
-def look(now: datetime) -> Look:
-    """Evaluate every SLA, record what is missed and what has arrived, deliver what must be told."""
+def look(now: datetime, by: str = WATCH) -> Look:
+    """Evaluate every SLA, record what is missed and what has arrived, deliver what must be told.
+
+    Whoever looks, the watch or another, does the same; another also looks after the watch.
+    """
     opened = closed = 0
     backlog: list[Backlog] = []
     problems = [f"not watched, its contract is broken: {problem}" for problem in loaded().problems]
+    problems += alerts.problems()
     try:
-        held, unseen = _coverages({c.dataset for c in contracts()} | {m.dataset for m in ledger.open_misses()})
-        problems += unseen
-        opened, closed = _record(held, now)
+        with ledger.alone():
+            seen, unseen = _see()
+            problems += unseen
+            looking = Looking(seen, airflow_facts(), now)
+            problems += _heartbeat(looking, now, by)
+            looking.close()
+            looking.record()
+            opened, closed = looking.told, looking.closed
         backlog = alerts.deliver(now)
     except _LEDGER_FAILS as error:
         problems.append(_ledger_problem(error))
     return Look(opened, closed, tuple(problems), tuple(backlog))
 
 
-def board(now: datetime) -> list[Verdict]:
-    """For each dataset its newest interval, and every one that is missed. Nothing is recorded."""
+def _heartbeat(looking: Looking, now: datetime, by: str) -> Iterator[str]:
+    """The watch leaves a sign of life; whoever else looks says where there is none any more."""
+    if by == WATCH:
+        heartbeats.beat(WATCH, now, timedelta(seconds=settings().watch_seconds))
+        return
+    beat = heartbeats.last(WATCH)
+    if beat and beat.overdue(now):
+        looking.watch_is_silent(beat)
+        yield f"the watch has not looked since {beat.at:%Y-%m-%d %H:%M:%S} UTC; see `lakehouse logs watch`"
+
+
+def board(now: datetime) -> Board:
+    """For each dataset its newest interval, whether its table is stale, and every one that is missed.
+
+    Nothing is recorded.
+    """
     try:
-        agreed = ledger.terms()
+        agreed, open_misses, muted = ledger.agreed(), ledger.open_misses(), mutes.mutes(now)
     except _LEDGER_FAILS as error:
         raise LakehouseError(_ledger_problem(error)) from error
-    held, problems = _coverages(c.dataset for c in contracts())
+    held, problems, _ = _coverages(c.dataset for c in contracts())
     if problems:
         raise LakehouseError("; ".join(problems))
     rows: list[Verdict] = []
     for contract in contracts():
-        within = contract.sla.ready_within
-        known = agreed.get(contract.dataset, Terms(within, since=now))
-        verdicts = evaluate(contract, held[contract.dataset], Terms(within, known.since), now, settings().start)
+        mine = held[contract.dataset]
+        since = {kind: agreed.get((contract.dataset, kind), now) for kind in Kind}
+        verdicts = evaluate(contract, mine, since[Kind.READY], now, settings().start)
         rows += [v for n, v in enumerate(verdicts) if n == 0 or v.state is State.MISSED]
-    return rows
+        fresh = freshness(contract, mine, since[Kind.FRESH], now)
+        rows += [fresh] if fresh and fresh.state is State.MISSED else []
+    return Board(tuple(rows), {(m.dataset, str(m.interval), m.kind): m for m in open_misses}, muted)
 
 
-def _record(held: dict[str, Coverage], now: datetime) -> tuple[int, int]:
-    """Open and close misses of the datasets that could be seen; how many of each."""
+def _see() -> tuple[Seen, list[str]]:
+    """The tables as the catalog shows them, else as the ledger knows them; and what could not be seen."""
     known = {c.dataset: c for c in contracts()}
-    agreed = ledger.agree({name: c.sla.ready_within for name, c in known.items()}, now)
-    opened = sum(_open(known[name], held[name], agreed[name], now) for name in known if name in held)
-    closed = sum(_close(m, known, held[m.dataset], now) for m in ledger.open_misses() if m.dataset in held)
-    return opened, closed
+    wanted = {*known, *(m.dataset for m in ledger.open_misses() if m.kind is not Kind.HEARTBEAT)}
+    held, problems, answers = _coverages(wanted)
+    if not answers:
+        held = {name: Coverage() for name in wanted} | batches.coverages()
+    broken = frozenset(f"{p.file.parent.name}.{p.file.stem}" for p in loaded().problems)
+    return Seen(known, broken, held, answers), problems
 
 
-def _open(contract: AnyContract, held: Coverage, terms: Terms, now: datetime) -> int:
-    missed = [v for v in evaluate(contract, held, terms, now, settings().start) if v.state is State.MISSED]
-    misses = [Miss(v.dataset, v.interval, v.due, opened_at=now) for v in reversed(missed)]
-    return sum(ledger.open_miss(miss, alerts.opened(miss, contract).messages()) for miss in misses)
+def _coverages(datasets: Iterable[str]) -> tuple[dict[str, Coverage], list[str], bool]:
+    """What each table holds, a sentence for each that cannot be seen, and whether the catalog answers.
 
-
-def _close(miss: Miss, known: dict[str, AnyContract], held: Coverage, now: datetime) -> bool:
-    contract = known.get(miss.dataset)
-    if contract is None and _is_broken(miss.dataset):
-        return False
-    reason = arrived_or_withdrawn(miss, contract, held)
-    return reason is not None and ledger.close_miss(miss, alerts.closed(miss, contract, reason, now).messages(), now)
-
-
-def _is_broken(dataset: str) -> bool:
-    """Whether the dataset has a contract that cannot be read: nobody has withdrawn it."""
-    return any(f"{p.file.parent.name}.{p.file.stem}" == dataset for p in loaded().problems)
-
-
-def _coverages(datasets: Iterable[str]) -> tuple[dict[str, Coverage], list[str]]:
-    """What each table holds, and a sentence for each that cannot be seen. A table that is not there holds nothing."""
+    A table that is not there holds nothing.
+    """
     found: dict[str, Coverage] = {}
     problems: list[str] = []
     for dataset in sorted(datasets):
@@ -132,10 +160,10 @@ def _coverages(datasets: Iterable[str]) -> tuple[dict[str, Coverage], list[str]]
             found[dataset] = catalog.coverage(catalog.table(dataset))
         except (catalog.CatalogUnreachable, requests.RequestException):
             # The others would only wait for the same time-out.
-            return found, [*problems, f"the catalog at {settings().catalog_uri} does not answer"]
+            return found, [*problems, f"the catalog at {settings().catalog_uri} does not answer"], False
         except (RESTError, ValueError) as error:
             problems.append(f"{dataset} cannot be seen: {_first_line(error)}")
-    return found, problems
+    return found, problems, True
 
 
 def _ledger_problem(error: LedgerUnreachable | SQLAlchemyError) -> str:

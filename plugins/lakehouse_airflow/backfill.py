@@ -30,6 +30,8 @@ from rich.console import Console
 from rich.table import Table
 from sqlalchemy import and_, select
 
+from lakehouse.errors import LakehouseError
+from lakehouse_airflow.backfill_gone import refuse
 from lakehouse_airflow.backfill_request import GONE, Day, Refused, Request, finished, progress, verdict
 
 POLL_SECONDS = 2.0
@@ -45,6 +47,7 @@ _UNFINISHED = ("queued", "running")
 def backfill(args: Namespace) -> None:
     """Make the runs, follow them, and exit with 0 when all have succeeded; refusals are one sentence."""
     try:
+        refuse(args)
         dag = _dag(args.dag_id)
         request = Request.of(args, dag.timezone)
         if args.dry_run:
@@ -54,7 +57,7 @@ def backfill(args: Namespace) -> None:
             return
         _check(request, confirmed=args.yes)
         made = _make(request, dag.max_active_runs)
-    except (Refused, NoBackfillRunsToCreate, AirflowException) as refusal:
+    except (LakehouseError, NoBackfillRunsToCreate, AirflowException) as refusal:
         sys.exit(f"airflow dags backfill: {refusal}")
     days = _follow(request.dag_id, made)
     _show(days, dag.timezone)

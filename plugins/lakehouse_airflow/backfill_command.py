@@ -5,11 +5,14 @@ Imported while Airflow is still starting: nothing here may touch models, the dat
 
 from __future__ import annotations
 
+import argparse
 import sys
 from typing import Any
 
 from airflow.cli import cli_config
 from airflow.cli.cli_config import ActionCommand, GroupCommand, lazy_load_command
+
+from lakehouse_airflow.backfill_gone import GONE
 
 GROUP, NAME = "dags", "backfill"
 # Airflow gives these no types.
@@ -33,6 +36,10 @@ OPTIONS = (
     cli_config.ARG_YES,
     cli_config.ARG_VERBOSE,
 )
+# Known, and not shown: who still types one learns what to use instead.
+REFUSED = tuple(
+    Arg(one.flags, help=argparse.SUPPRESS, **({} if one.value else {"action": "store_true"})) for one in GONE
+)
 
 COMMAND = ActionCommand(
     name=NAME,
@@ -42,7 +49,7 @@ COMMAND = ActionCommand(
         "Ctrl-C leaves them running."
     ),
     func=lazy_load_command("lakehouse_airflow.backfill.backfill"),
-    args=OPTIONS,
+    args=(*OPTIONS, *REFUSED),
 )
 
 

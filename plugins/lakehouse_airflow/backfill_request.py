@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
-import re
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, time, timedelta, tzinfo
+from datetime import datetime, time, tzinfo
 from typing import Any, Literal
+
+from lakehouse.backfill.days import moment
+from lakehouse.errors import LakehouseError
 
 Reprocess = Literal["none", "failed", "completed"]
 SUCCESS, FAILED, GONE = "success", "failed", "gone"
 FINISHED = (SUCCESS, FAILED, GONE)
-_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
-class Refused(Exception):
+class Refused(LakehouseError):
     """The backfill cannot be made; one sentence says why, and what to do."""
 
 
@@ -67,18 +68,6 @@ class Day:
         """The day, with the time where it is not midnight."""
         midnight = self.logical_date.time() == time.min
         return f"{self.logical_date:%Y-%m-%d}" if midnight else f"{self.logical_date:%Y-%m-%dT%H:%M}"
-
-
-def moment(text: str, zone: tzinfo, end: bool = False) -> datetime:
-    """A day's begin, or with `end` its last moment; a time is taken as it is, in the given zone if it names none."""
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        raise Refused(f"'{text}' is no date; write it as 2026-01-31 or 2026-01-31T06:00") from None
-    if not _DAY.fullmatch(text):
-        return found if found.tzinfo else found.replace(tzinfo=zone)
-    next_day = datetime.combine(found.date() + timedelta(days=1), time.min, zone)
-    return next_day - timedelta(microseconds=1) if end else found.replace(tzinfo=zone)
 
 
 def finished(days: Sequence[Day]) -> bool:

@@ -26,7 +26,7 @@ from lakehouse_airflow.operators import (
 from lakehouse_airflow.sensors import WaitOperator
 
 DEFAULTS: dict[str, Any] = {
-    "retries": 3,
+    "retries": settings().task_retries,
     "retry_delay": timedelta(seconds=15),
     "retry_exponential_backoff": True,
     "max_retry_delay": timedelta(minutes=10),

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 EVERY_MINUTES = 5
 
 
-def look(by: str) -> Look:  # noqa: ARG001
+def look(by: str) -> Look:
     """One look of the evaluator, which decides everything; `by` says who made it look."""
     from lakehouse import watch
 
-    return watch.look(datetime.now(UTC))
+    return watch.look(datetime.now(UTC), by)
 
 
 def told(seen: Look) -> str:
@@ -35,7 +35,7 @@ def told(seen: Look) -> str:
 
 def _wrong(seen: Look) -> str:
     """One sentence of what could not be seen or told."""
-    first, *more = sorted(seen.problems) or [""]
+    first, *more = sorted(seen.wrong) or [""]
     return first + (f"; and {len(more)} more" if more else "")
 
 
@@ -44,7 +44,7 @@ class WatchOperator(BaseOperator):
 
     def execute(self, context: Context) -> Any:  # noqa: ARG002
         seen = look("dag")
-        for sentence in sorted(seen.problems):
+        for sentence in sorted(seen.wrong):
             self.log.warning("%s", sentence)
         self.log.info("%s", told(seen))
         if wrong := _wrong(seen):

@@ -141,3 +141,24 @@ def test_a_store_that_does_not_answer_or_refuses_is_told_in_one_sentence(source,
     assert done.returncode == 1
     assert done.stderr.startswith("lakehouse: the object store at http://127.0.0.1:")
     assert "Traceback" not in done.stderr
+
+
+def test_the_folder_can_be_looked_at(source):
+    found = source("{marker: _SUCCESS}")
+    found.land("part-0.jsonl", more=True)
+
+    def look(dataset: str = "", day: str = "2026-01-05") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [LAKEHOUSE, "landing", dataset or found.shop.bronze, day],
+            env={**os.environ, "LAKEHOUSE_CONTRACTS": str(found.shop.folder)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    shown = look().stdout
+    assert f"{found.prefix}part-0.jsonl\t10\t" in shown
+    assert shown.endswith(f"waits for landing/{found.prefix}_SUCCESS\n")
+    found.land("part-1.jsonl")
+    assert look().stdout.endswith("complete\n")
+    assert look(found.shop.silver).stderr.startswith(f"lakehouse: {found.shop.silver} has no landing folder")

@@ -9,9 +9,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from uuid import uuid4
 
@@ -20,16 +18,18 @@ import pytest
 from psycopg2 import sql
 
 from lakehouse import naming
+from lakehouse.batch import PUBLISHED, Batch
 from lakehouse.catalog import catalog
 from lakehouse.intervals import Coverage, Interval
+from lakehouse.ledger import batches, mutes
 from lakehouse.ledger import sla as ledger
 from lakehouse.ledger.database import engine
 from lakehouse.settings import settings
 from lakehouse.watch import board, look
 from tests.stack import tables
 from tests.stack.harness import LAKEHOUSE, free_ports
+from tests.stack.receiver import SECRET, Receiver
 
-SECRET = "hush-3f9a"
 SINCE = datetime(2026, 2, 1, 12, tzinfo=UTC)
 DAY = Interval(datetime(2026, 2, 1, tzinfo=UTC), datetime(2026, 2, 2, tzinfo=UTC))
 LATE = DAY.end + timedelta(hours=1, minutes=30)
@@ -43,6 +43,19 @@ sla: {{ready_within: {ready_within}}}
 retention: {{snapshots: 7d}}
 maintenance: {{tier: daily}}
 """
+SILVER = """
+dataset: {dataset}
+description: A dataset of this test's own.
+owner: commerce
+start: 2026-01-01
+reads: {reads}
+delivers: events
+columns:
+  id: {{type: bigint, required: true, from: id}}
+sla: {{ready_within: 1h}}
+retention: {{snapshots: 7d}}
+maintenance: {{tier: daily}}
+"""
 DOWN = pytest.mark.parametrize(
     ("setting", "address"),
     [
@@ -51,41 +64,6 @@ DOWN = pytest.mark.parametrize(
     ],
     ids=["catalog", "ledger"],
 )
-
-
-class Receiver:
-    """What a webhook is: takes JSON by POST, answers with `status`, and keeps what it took."""
-
-    def __init__(self, port: int) -> None:
-        self.port, self.status, self.taken = port, 200, []
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/{SECRET}"
-
-    @property
-    def events(self) -> list[tuple[str, str]]:
-        return [(alert["event"], alert["interval_start"][:10]) for alert in self.taken]
-
-    @contextmanager
-    def up(self) -> Iterator[None]:
-        receiver = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                alert = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                if receiver.status == 200:
-                    receiver.taken.append(alert)
-                self.send_response(receiver.status)
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        with HTTPServer(("127.0.0.1", self.port), Handler) as server:
-            threading.Thread(target=server.serve_forever, daemon=True).start()
-            yield
-            server.shutdown()
 
 
 @pytest.fixture
@@ -109,12 +87,19 @@ def database(stack) -> Iterator[str]:
 
 
 @pytest.fixture
-def dataset(database, receiver, tmp_path, monkeypatch) -> Iterator[str]:
-    """A dataset under contract, watched since SINCE, with an empty table."""
+def nobody() -> str:
+    """An address where nobody listens."""
+    return f"http://127.0.0.1:{free_ports(1)[0]}"
+
+
+@pytest.fixture
+def dataset(database, receiver, nobody, tmp_path, monkeypatch) -> Iterator[str]:
+    """A dataset under contract, watched since SINCE, with an empty table. Its Airflow is down."""
     name = f"bronze.watched_{uuid4().hex[:8]}"
     monkeypatch.setenv("LAKEHOUSE_LEDGER_URL", database)
     monkeypatch.setenv("LAKEHOUSE_CONTRACTS", str(tmp_path))
     monkeypatch.setenv("LAKEHOUSE_ALERT_WEBHOOK", receiver.url)
+    monkeypatch.setenv("LAKEHOUSE_AIRFLOW_URL", nobody)
     monkeypatch.delenv("LAKEHOUSE_START", raising=False)
     _forget()
     promise(tmp_path, name, "1h")
@@ -130,9 +115,11 @@ def dataset(database, receiver, tmp_path, monkeypatch) -> Iterator[str]:
 def _forget() -> None:
     settings.cache_clear()
     engine.cache_clear()
+    catalog.cache_clear()
 
 
 def promise(folder: Path, dataset: str, ready_within: str) -> None:
+    """A contract with this promise."""
     file = folder / "bronze" / f"{naming.short_name(dataset)}.yaml"
     file.parent.mkdir(exist_ok=True)
     file.write_text(CONTRACT.format(dataset=dataset, ready_within=ready_within))
@@ -179,7 +166,7 @@ def test_what_was_due_before_the_watch_began_is_silent(dataset, receiver):
     with receiver.up():
         look(SINCE + timedelta(hours=1))
     assert receiver.taken == []
-    assert [(row.dataset, row.state) for row in board(SINCE + timedelta(hours=1))] == [(dataset, "exempt")]
+    assert [(row.dataset, row.state) for row in board(SINCE + timedelta(hours=1)).verdicts] == [(dataset, "exempt")]
 
 
 def test_a_changed_promise_is_in_force_from_then_on(dataset, receiver, tmp_path):
@@ -234,9 +221,131 @@ def test_a_deleted_contract_withdraws_its_miss_and_a_broken_one_does_not(dataset
 def test_the_board_shows_the_newest_interval_and_every_miss(dataset):
     look(LATE)
     publish(dataset, next_day(DAY))
-    rows = board(LATE + timedelta(days=1))
+    rows = board(LATE + timedelta(days=1)).verdicts
     assert [(row.interval, row.state) for row in rows] == [(next_day(DAY), "met"), (DAY, "missed")]
     assert rows[1].lag == timedelta(days=1, minutes=30)
+
+
+def test_nobody_is_told_of_a_muted_dataset_until_its_mute_ends(dataset, receiver):
+    mutes.mute(dataset, LATE + timedelta(hours=1), why="a move", by="test", now=SINCE)
+    with receiver.up():
+        assert look(LATE).opened == 0
+        (miss,) = ledger.open_misses()
+        assert (miss.dataset, miss.told_at) == (dataset, None)
+        assert board(LATE).mutes[dataset].why == "a move"
+        assert look(LATE + timedelta(hours=1, minutes=1)).opened == 1
+        publish(dataset, DAY)
+        assert look(LATE + timedelta(hours=2)).closed == 1
+    assert receiver.events == [("opened", "2026-02-01"), ("closed", "2026-02-01")]
+
+
+def test_what_arrives_while_it_is_muted_is_never_told(dataset, receiver):
+    mutes.mute(dataset, LATE + timedelta(hours=1), why="a move", by="test", now=SINCE)
+    with receiver.up():
+        look(LATE)
+        publish(dataset, DAY)
+        assert look(LATE + timedelta(minutes=5)).closed == 0
+        look(LATE + timedelta(hours=2))
+    assert receiver.taken == []
+    assert ledger.open_misses() == []
+
+
+def test_a_stale_table_is_told_where_no_late_interval_is(dataset, receiver, tmp_path):
+    publish(dataset, DAY)
+    promise(tmp_path, dataset, "5d, fresh_within: 30h")
+    look(SINCE)
+    stale = DAY.end + timedelta(hours=30, minutes=1)
+    with receiver.up():
+        assert look(stale - timedelta(minutes=2)).opened == 0
+        assert look(stale).opened == 1
+        publish(dataset, DAY, next_day(DAY))
+        assert look(stale + timedelta(minutes=5)).closed == 1
+    assert [alert["kind"] for alert in receiver.taken] == ["fresh", "fresh"]
+
+
+def test_a_late_interval_that_makes_its_table_stale_is_told_once(dataset, receiver):
+    publish(dataset, DAY)
+    with receiver.up():
+        assert look(DAY.end + timedelta(hours=27)).opened == 1
+    assert [(alert["kind"], alert["interval_start"][:10]) for alert in receiver.taken] == [("ready", "2026-02-02")]
+    assert [(miss.kind, bool(miss.told_at)) for miss in ledger.open_misses()] == [("ready", True), ("fresh", False)]
+
+
+def test_whoever_looks_tells_that_the_watch_itself_is_silent_and_when_it_is_back(dataset, receiver):
+    """The fixture's look was the watch's, at SINCE."""
+    silent = SINCE + timedelta(hours=1)
+    with receiver.up():
+        assert look(SINCE + timedelta(seconds=30), by="once").problems == ()
+        (told,) = look(silent, by="once").problems
+        assert told.startswith("the watch has not looked since 2026-02-01 12:00:00 UTC")
+        look(silent + timedelta(minutes=1), by="dag")
+        assert look(silent + timedelta(minutes=2)).closed == 1
+    assert [(a["event"], a["kind"], a["cause"]) for a in receiver.taken] == [
+        ("opened", "heartbeat", "watch_down"),
+        ("closed", "heartbeat", "watch_down"),
+    ]
+
+
+def test_while_the_catalog_is_down_the_ledger_tells_what_is_there_and_nothing_is_closed(
+    dataset, receiver, nobody, monkeypatch
+):
+    with receiver.up(), monkeypatch.context() as patched:
+        patched.setenv("LAKEHOUSE_CATALOG_URI", nobody)
+        _forget()
+        assert look(LATE).opened == 1
+        assert look(LATE + timedelta(minutes=1)).closed == 0
+    _forget()
+    with receiver.up():
+        publish(dataset, DAY)
+        assert look(LATE + timedelta(minutes=2)).closed == 1
+    assert [(a["event"], a["cause"], a["root"]) for a in receiver.taken] == [
+        ("opened", "catalog_down", "catalog"),
+        ("closed", "catalog_down", "catalog"),
+    ]
+
+
+def test_what_the_ledger_knows_as_published_is_not_missed_while_the_catalog_is_down(
+    dataset, receiver, nobody, monkeypatch
+):
+    done = Batch(
+        batch_id="b1",
+        dataset=dataset,
+        interval_start=DAY.start,
+        interval_end=DAY.end,
+        fingerprint="f",
+        contract_version="v",
+        run="r",
+        attempt="a",
+    )
+    batches.intend(done)
+    batches.settle("b1", PUBLISHED)
+    monkeypatch.setenv("LAKEHOUSE_CATALOG_URI", nobody)
+    _forget()
+    assert look(LATE).opened == 0
+
+
+def test_a_dataset_behind_a_late_one_is_recorded_and_not_told_and_has_time_to_catch_up(dataset, receiver, tmp_path):
+    behind = dataset.replace("bronze", "silver")
+    file = tmp_path / "silver" / f"{naming.short_name(behind)}.yaml"
+    file.parent.mkdir()
+    file.write_text(SILVER.format(dataset=behind, reads=dataset))
+    tables.make(behind)
+    look(SINCE)
+    with receiver.up():
+        assert look(LATE).opened == 1
+        root, waits = ledger.open_misses()
+        assert (waits.dataset, waits.behind, waits.cause) == (behind, root.alert_id, "upstream_late")
+        publish(dataset, DAY)
+        assert look(LATE + timedelta(hours=1)).opened == 0
+        assert look(LATE + timedelta(hours=1, minutes=50)).opened == 0
+        # As long as it has after its interval's end, it has after what it waited for has come.
+        assert look(LATE + timedelta(hours=2, minutes=1)).opened == 1
+    catalog().drop_table(behind)
+    assert [(a["event"], a["dataset"], a["blocks"]) for a in receiver.taken] == [
+        ("opened", dataset, [behind]),
+        ("closed", dataset, [behind]),
+        ("opened", behind, []),
+    ]
 
 
 def lakehouse(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:

@@ -8,7 +8,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from lakehouse_airflow.backfill_request import Day, Refused, Request, finished, progress, verdict
+from lakehouse.errors import LakehouseError
+from lakehouse_airflow.backfill_request import Day, Request, finished, progress, verdict
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOT_GIVEN = {
@@ -84,7 +85,7 @@ def test_conf_is_a_json_object():
     ],
 )
 def test_what_makes_no_sense_is_refused_in_one_sentence(given, sentence):
-    with pytest.raises(Refused, match=sentence.replace("(", r"\(")) as refused:
+    with pytest.raises(LakehouseError, match=sentence.replace("(", r"\(")) as refused:
         asked(**given)
     assert "\n" not in str(refused.value)
 

@@ -9,7 +9,7 @@ import pytest
 
 from lakehouse.contracts.model import Bronze
 from lakehouse.intervals import Coverage, Interval
-from lakehouse.sla import Miss, State, Terms, Verdict, arrived_or_withdrawn, ended, evaluate
+from lakehouse.sla import Kind, Miss, State, Verdict, arrived_or_withdrawn, ended, evaluate, freshness
 
 LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
 NOTHING = Coverage()
@@ -40,8 +40,7 @@ def contract(**given: object) -> Bronze:
 def look(
     now: str, held: Coverage = NOTHING, since: datetime = LONG_AGO, floor: date | None = None, **given: object
 ) -> list[Verdict]:
-    asked = contract(**given)
-    return evaluate(asked, held, Terms(asked.sla.ready_within, since), at(now), floor)
+    return evaluate(contract(**given), held, since, at(now), floor)
 
 
 def states(verdicts: list[Verdict]) -> list[tuple[str, State]]:
@@ -132,3 +131,66 @@ def test_a_miss_is_over_when_the_data_arrives_or_nobody_asks_for_it_any_more():
     assert arrived_or_withdrawn(miss, contract(), Coverage.of([day])) == "arrived"
     assert arrived_or_withdrawn(miss, None, NOTHING) == "withdrawn"
     assert arrived_or_withdrawn(miss, contract(end=date(2026, 1, 5)), NOTHING) == "withdrawn"
+
+
+def test_a_contract_without_a_promise_is_never_late():
+    assert states(look("2026-01-09T12:00", sla={"ready_within": None})) == [("01-08", State.FREE)]
+
+
+@pytest.mark.parametrize(
+    ("end", "due"),
+    [
+        ("2026-03-28T23:00", "2026-03-29T04:00"),  # the night in which clocks go forward
+        ("2026-03-29T22:00", "2026-03-30T04:00"),
+        ("2026-10-24T22:00", "2026-10-25T05:00"),  # the night in which they go back
+        ("2026-10-25T23:00", "2026-10-26T05:00"),
+    ],
+)
+def test_a_time_of_day_is_kept_across_both_changes_of_the_clocks(end, due):
+    promised = {"timezone": "Europe/Berlin", "sla": {"ready_by": "06:00"}}
+    before, after = (look(f"{due}:{seconds}", **promised)[0] for seconds in ("00", "01"))
+    assert (before.interval.end, before.due) == (at(end), at(due))
+    assert (before.state, after.state) == (State.WAITING, State.MISSED)
+
+
+def stale(now: str, *held: Interval, since: datetime = LONG_AGO, **given: object) -> State | None:
+    found = freshness(contract(**given), Coverage.of(held), since, at(now))
+    return found.state if found else None
+
+
+def test_a_daily_table_is_stale_26_hours_after_the_end_of_its_newest_interval():
+    day = interval("2026-01-01", "2026-01-02")
+    assert [stale(f"2026-01-03T{t}", day) for t in ("02:00", "02:01")] == [State.MET, State.MISSED]
+    found = freshness(contract(), Coverage.of([day]), LONG_AGO, at("2026-01-03T02:01"))
+    assert found is not None
+    assert (found.kind, found.interval, found.lag) == (
+        Kind.FRESH,
+        interval("2026-01-02", "2026-01-03"),
+        timedelta(minutes=1),
+    )
+
+
+def test_a_table_is_never_stale_before_its_next_interval_is_due():
+    day = interval("2026-01-01", "2026-01-02")
+    assert stale("2026-01-03T05:59", day, sla={"ready_within": "6h"}) is State.MET
+    assert stale("2026-01-03T06:01", day, sla={"ready_within": "6h"}) is State.MISSED
+
+
+def test_a_contract_may_say_how_old_its_table_may_grow():
+    day = interval("2026-01-01", "2026-01-02")
+    assert stale("2026-01-02T12:01", day, sla={"ready_within": "2h", "fresh_within": "12h"}) is State.MISSED
+
+
+def test_a_table_is_not_stale_that_holds_nothing_or_all_there_will_be_or_was_so_before_anybody_watched():
+    day = interval("2026-01-01", "2026-01-02")
+    assert stale("2026-02-01") is None
+    assert stale("2026-02-01", day, end=date(2026, 1, 2)) is None
+    assert stale("2026-02-01", day, sla={"ready_within": None}) is None
+    assert stale("2026-02-01", day, since=at("2026-01-20")) is State.EXEMPT
+
+
+def test_a_stale_table_is_fresh_again_when_something_newer_is_there():
+    awaited = interval("2026-01-02", "2026-01-03")
+    miss = Miss("bronze.orders", awaited, awaited.end, awaited.end, Kind.FRESH)
+    newer = Coverage.of([interval("2026-01-01", "2026-01-02"), interval("2026-01-03", "2026-01-04")])
+    assert arrived_or_withdrawn(miss, contract(), newer) == "arrived"

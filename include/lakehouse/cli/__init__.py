@@ -28,6 +28,7 @@ COMMANDS = {
     "contracts": ("contracts", "Check contracts, and make their schema and reference page."),
     "sample": ("sample", "Write the landing files of a synthetic shop."),
     "land": ("land", "Put files into a dataset's landing folder."),
+    "landing": ("landing", "Show what is in an interval's landing folder, and what it waits for."),
     "query": ("data", "Ask the tables in SQL."),
     "batches": ("data", "Show a dataset's batches: interval, state, counts."),
     "gates": ("data", "Show what gates found in a dataset's batches."),
@@ -39,9 +40,11 @@ COMMANDS = {
     "pin": ("pins", "Keep a version under a name."),
     "pins": ("pins", "Show what is pinned, and until when."),
     "unpin": ("pins", "Take a pin away."),
+    "backfill": ("backfill", "Build what is missing or outdated in a range of days, across layers."),
     "quarantine": ("quarantine", "Look at rejected records, replay them, give them up."),
     "watch": ("watch", "Evaluate the SLAs, and tell on-call what is late."),
-    "sla": ("watch", "Show which intervals are there, awaited, missed."),
+    "sla": ("sla", "Show which intervals are there, awaited, missed; mute a dataset."),
+    "alert": ("alert", "Try the alert channels, and see what was told to whom."),
 }
 
 

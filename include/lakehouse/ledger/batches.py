@@ -10,7 +10,7 @@ from sqlalchemy import delete, func, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
 from lakehouse.batch import BEGINNING, DISCARDED, INTENT, PUBLISHED, UNDONE, Batch, Corrections, InputFile, TakenFile
-from lakehouse.intervals import Interval
+from lakehouse.intervals import Coverage, Interval
 from lakehouse.ledger.database import batches, engine, inputs
 from lakehouse.naming import layer_of
 
@@ -176,3 +176,21 @@ def corrections(dataset: str) -> Corrections:
         replaced=tuple(sorted((row.batch_id, row.uri) for row in found if row.age > 1)),
         replacing=tuple(sorted((row.batch_id, row.uri) for row in found if row.replaces)),
     )
+
+
+def coverages() -> dict[str, Coverage]:
+    """The intervals of each dataset that the ledger knows as published: for when the catalog cannot be asked."""
+    statement = select(batches.c.dataset, batches.c.interval_start, batches.c.interval_end).where(
+        batches.c.state == PUBLISHED, batches.c.interval_start > BEGINNING
+    )
+    found: dict[str, list[Interval]] = {}
+    with engine().connect() as connection:
+        for row in connection.execute(statement):
+            found.setdefault(row.dataset, []).append(Interval(row.interval_start, row.interval_end))
+    return {dataset: Coverage.of(intervals) for dataset, intervals in found.items()}
+
+
+def undone_in(dataset: str, interval: Interval) -> list[Batch]:
+    """The batches of one interval that were rolled back, newest first."""
+    mine = (batches.c.interval_start >= interval.start, batches.c.interval_end <= interval.end)
+    return _found(batches.c.dataset == dataset, batches.c.state == UNDONE, *mine)

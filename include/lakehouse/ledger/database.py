@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     Column,
     Connection,
     DateTime,
@@ -114,11 +115,12 @@ rollbacks = Table(
     Column("at", _Time, nullable=False),
 )
 
-sla_terms = Table(
-    "sla_terms",
+sla_promises = Table(
+    "sla_promises",
     metadata,
     Column("dataset", String, primary_key=True),
-    Column("ready_within_s", Integer, nullable=False),
+    Column("kind", String, primary_key=True),
+    Column("promise", Text, nullable=False),
     Column("since", _Time, nullable=False),
 )
 
@@ -133,7 +135,35 @@ sla_misses = Table(
     Column("due_at", _Time, nullable=False),
     Column("opened_at", _Time, nullable=False),
     Column("closed_at", _Time),
+    Column("cause", String),
+    Column("detail", Text),
+    Column("root", String),  # the dataset or service that is to blame
+    Column("root_interval", String),
+    Column("behind", String),  # the alert that tells of this miss
+    Column("told_at", _Time),  # when it got an alert of its own
+    Column("told", JSONB),  # what only the alert says: severity, blocks, link
     UniqueConstraint("dataset", "interval_start", "kind"),
+    Index("sla_misses_open", "due_at", postgresql_where=text("closed_at IS NULL")),
+)
+
+sla_mutes = Table(
+    "sla_mutes",
+    metadata,
+    Column("id", BigInteger, primary_key=True, autoincrement=True),
+    Column("dataset", String, nullable=False),
+    Column("until", _Time, nullable=False),
+    Column("why", Text, nullable=False),
+    Column("by", String, nullable=False),
+    Column("at", _Time, nullable=False),
+    Column("ended_at", _Time),  # by hand, before its time
+)
+
+heartbeats = Table(
+    "heartbeats",
+    metadata,
+    Column("name", String, primary_key=True),
+    Column("at", _Time, nullable=False),
+    Column("every_s", Float, nullable=False),
 )
 
 outbox = Table(
@@ -148,7 +178,9 @@ outbox = Table(
     Column("tries", Integer, nullable=False, server_default="0"),
     Column("next_try_at", _Time, nullable=False),
     Column("error", Text, nullable=False, server_default=""),
+    Column("refused", Boolean),  # whether the channel said no to this very message
     Column("delivered_at", _Time),
+    Column("failed_at", _Time),  # when it was set aside
     UniqueConstraint("alert_id", "event", "channel"),
     Index("outbox_waiting", "channel", "id", postgresql_where=text("delivered_at IS NULL")),
 )

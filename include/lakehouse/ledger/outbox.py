@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import groupby
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, func, select, update
+from sqlalchemy.dialects.postgresql import insert
 
 from lakehouse.ledger.database import engine, outbox
+from lakehouse.ledger.turns import Waiting, gives_up, next_turn
 
+log = logging.getLogger(__name__)
 _SENDING_LOCK = 731_654_202
-FIRST_RETRY = timedelta(seconds=5)
-SLOWEST_RETRY = timedelta(minutes=5)
+_waits = outbox.c.delivered_at.is_(None) & outbox.c.failed_at.is_(None)
 
 
 class NotDelivered(Exception):
     """The channel did not take the message; the sentence says why and holds no secret."""
+
+
+class Refused(NotDelivered):
+    """The channel works, and said no to this message: others must not wait behind it."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +40,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Backlog:
-    """What waits in one channel."""
+    """What waits in one channel: how much, when it is tried again, and what went wrong last."""
 
     channel: str
     messages: int
@@ -40,47 +48,145 @@ class Backlog:
     error: str
 
 
+@dataclass(frozen=True)
+class Delivery:
+    """How one event of one alert fared in one channel."""
+
+    channel: str
+    tries: int
+    error: str
+    next_try_at: datetime
+    delivered_at: datetime | None
+    failed_at: datetime | None
+
+    @property
+    def state(self) -> str:
+        return "delivered" if self.delivered_at else "set aside" if self.failed_at else "waiting"
+
+
+@dataclass(frozen=True)
+class Event:
+    """One event of one alert, and how it fared in each of its channels."""
+
+    payload: dict[str, Any]
+    created_at: datetime
+    deliveries: tuple[Delivery, ...]
+
+
 def add(connection: Connection, messages: Collection[Message], now: datetime) -> None:
     """Put messages in, within the transaction that makes them true."""
     rows = [{**vars(message), "created_at": now, "next_try_at": now} for message in messages]
     if rows:
-        connection.execute(insert(outbox), rows)
+        # A ledger of an earlier version may have told of it already.
+        connection.execute(insert(outbox).on_conflict_do_nothing(), rows)
+
+
+def channels_of(alert_id: str) -> list[str]:
+    """The channels that an alert's opening went to, or will; those are told when it closes."""
+    opened = outbox.c.alert_id == alert_id, outbox.c.event == "opened", outbox.c.failed_at.is_(None)
+    with engine().connect() as connection:
+        return list(connection.scalars(select(outbox.c.channel).where(*opened).order_by(outbox.c.id)))
 
 
 def send_next(channel: str, send: Callable[[dict[str, Any]], None], now: datetime) -> bool:
-    """Send the channel's oldest message; False when there is none, it must wait, or another process is sending.
+    """Send the message whose turn it is; False when there is none, the channel must wait, or another process sends.
 
     The message is marked after it was sent: a crash in between sends it twice rather than never.
     """
     with engine().begin() as connection:
         if not connection.scalar(select(func.pg_try_advisory_xact_lock(_SENDING_LOCK, func.hashtext(channel)))):
             return False
-        row = connection.execute(_waiting(channel).order_by(outbox.c.id).limit(1)).first()
-        if row is None or row.next_try_at > now:
+        turn = next_turn(_waiting(connection, channel), now)
+        if turn is None:
             return False
-        try:
-            send(row.payload)
-        except NotDelivered as error:
-            pause = min(FIRST_RETRY * 2 ** min(row.tries, 16), SLOWEST_RETRY)
-            result = {"next_try_at": now + pause, "error": str(error)}
-        else:
-            result = {"delivered_at": now, "error": ""}
-        connection.execute(update(outbox).where(outbox.c.id == row.id).values(tries=row.tries + 1, **result))
-    return "delivered_at" in result
+        payload = connection.scalars(select(outbox.c.payload).where(outbox.c.id == turn.id)).one()
+        error = tried(send, payload)
+        result = {"delivered_at": now, "error": ""} if error is None else _failed(connection, channel, turn, error, now)
+        connection.execute(update(outbox).where(outbox.c.id == turn.id).values(tries=turn.tries + 1, **result))
+    return error is None or isinstance(error, Refused)
+
+
+def tried(send: Callable[[dict[str, Any]], None], payload: dict[str, Any]) -> NotDelivered | None:
+    """Send, and give back what went wrong, whatever it was."""
+    try:
+        send(payload)
+    except NotDelivered as error:
+        return error
+    except Exception as error:  # noqa: BLE001  whatever a channel raises, the alert has not arrived
+        # Its text could hold an address. Another message may well pass.
+        return Refused(f"the channel failed with {type(error).__name__}")
+    return None
 
 
 def backlog() -> list[Backlog]:
     """The channels in which messages wait."""
-    found = []
+    columns = outbox.c.channel, outbox.c.next_try_at, outbox.c.error
     with engine().connect() as connection:
-        waiting = outbox.c.delivered_at.is_(None)
-        counts = select(outbox.c.channel, func.count()).where(waiting).group_by(outbox.c.channel)
-        for channel, messages in connection.execute(counts).all():
-            first = connection.execute(_waiting(channel).order_by(outbox.c.id).limit(1)).first()
-            if first:
-                found.append(Backlog(channel, messages, first.next_try_at, first.error))
-    return found
+        rows = connection.execute(select(*columns).where(_waits).order_by(outbox.c.channel, outbox.c.id)).all()
+    return [_backlog(channel, list(waiting)) for channel, waiting in groupby(rows, key=lambda row: row.channel)]
 
 
-def _waiting(channel: str) -> Any:
-    return select(outbox).where(outbox.c.channel == channel, outbox.c.delivered_at.is_(None))
+def drop(channel: str, now: datetime) -> int:
+    """Set aside all that waits for a channel which is no more; how many messages that were."""
+    dropped = update(outbox).where(_waits, outbox.c.channel == channel).values(failed_at=now, error="dropped by hand")
+    with engine().begin() as connection:
+        return connection.execute(dropped).rowcount
+
+
+def recent(limit: int) -> list[Event]:
+    """The newest events, newest first, each with its deliveries."""
+    key = outbox.c.alert_id, outbox.c.event
+    newest = select(*key, func.max(outbox.c.id).label("last")).group_by(*key).order_by(func.max(outbox.c.id).desc())
+    chosen = newest.limit(limit).subquery()
+    rows = (
+        select(outbox, chosen.c.last)
+        .join(chosen, (outbox.c.alert_id == chosen.c.alert_id) & (outbox.c.event == chosen.c.event))
+        .order_by(chosen.c.last.desc(), outbox.c.id)
+    )
+    found: dict[int, list[Any]] = {}
+    with engine().connect() as connection:
+        for row in connection.execute(rows):
+            found.setdefault(row.last, []).append(row)
+    return [_event(deliveries) for deliveries in found.values()]
+
+
+def _failed(
+    connection: Connection, channel: str, turn: Waiting, error: NotDelivered, now: datetime
+) -> dict[str, object]:
+    """What becomes of a message that was not taken."""
+    now_tried = replace(turn, tries=turn.tries + 1, refused=isinstance(error, Refused))
+    result = {"error": str(error), "refused": now_tried.refused}
+    later = outbox.c.channel == channel, outbox.c.id > turn.id, outbox.c.delivered_at.is_not(None)
+    overtaken = connection.execute(select(outbox.c.id).where(*later).limit(1)).first() is not None
+    if not gives_up(now_tried, now, overtaken):
+        return {**result, "next_try_at": now + replace(turn, refused=now_tried.refused).pause(now)}
+    log.error(
+        "alert %s is set aside: %s did not take it in %d tries over %s; %s",
+        *(turn.alert_id, channel, now_tried.tries, _days(now - turn.created_at), error),
+    )
+    # Its recovery would tell of something that was never heard of.
+    behind = _waits, outbox.c.channel == channel, outbox.c.alert_id == turn.alert_id, outbox.c.id > turn.id
+    told = "its opening was set aside"
+    connection.execute(update(outbox).where(*behind).values(failed_at=now, error=told))
+    return {**result, "failed_at": now}
+
+
+def _waiting(connection: Connection, channel: str) -> list[Waiting]:
+    columns = [outbox.c[name] for name in ("id", "alert_id", "created_at", "next_try_at", "tries", "refused")]
+    rows = connection.execute(select(*columns).where(_waits, outbox.c.channel == channel).order_by(outbox.c.id))
+    return [Waiting(**{**row._mapping, "refused": bool(row.refused)}) for row in rows]
+
+
+def _backlog(channel: str, rows: list[Any]) -> Backlog:
+    tried = [row for row in rows if row.error] or rows
+    return Backlog(channel, len(rows), min(row.next_try_at for row in tried), tried[0].error)
+
+
+def _event(rows: list[Any]) -> Event:
+    names = ("channel", "tries", "error", "next_try_at", "delivered_at", "failed_at")
+    deliveries = tuple(Delivery(**{name: getattr(row, name) for name in names}) for row in rows)
+    return Event(rows[0].payload, rows[0].created_at, deliveries)
+
+
+def _days(length: timedelta) -> str:
+    return f"{length / timedelta(days=1):.1f} d"

@@ -1,44 +1,62 @@
-"""SLA terms and misses in the ledger."""
+"""Promises and misses in the ledger."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from datetime import datetime, timedelta
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import select, update
+from sqlalchemy import select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
+from lakehouse.causes import Cause
 from lakehouse.intervals import Interval
 from lakehouse.ledger import outbox
-from lakehouse.ledger.database import engine, sla_misses, sla_terms
+from lakehouse.ledger.database import engine, sla_misses, sla_promises
 from lakehouse.ledger.outbox import Message
-from lakehouse.sla import Miss, Terms
+from lakehouse.sla import Kind, Miss
+
+Promise = tuple[str, Kind]
+_LOOK_LOCK = 7_316_542_003
 
 
-def agree(promised: Mapping[str, timedelta], now: datetime) -> dict[str, Terms]:
-    """The terms in force. A promise that is new or has changed is in force from now on."""
+@contextmanager
+def alone() -> Iterator[None]:
+    """One look at a time, whoever looks: which misses get an alert depends on those that have one."""
+    with engine().connect() as connection:
+        connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": _LOOK_LOCK})
+        # Not held in a transaction: a look may take minutes where a service does not answer.
+        connection.commit()
+        try:
+            yield
+        finally:
+            connection.execute(text("SELECT pg_advisory_unlock(:key)"), {"key": _LOOK_LOCK})
+            connection.commit()
+
+
+def agree(promised: Mapping[Promise, str], now: datetime) -> dict[Promise, datetime]:
+    """Since when each promise is in force. One that is new or has changed is so from now on."""
     rows = [
-        {"dataset": dataset, "ready_within_s": int(within.total_seconds()), "since": now}
-        for dataset, within in promised.items()
+        {"dataset": dataset, "kind": kind, "promise": told, "since": now} for (dataset, kind), told in promised.items()
     ]
-    new = insert(sla_terms)
+    new = insert(sla_promises)
     changed = new.on_conflict_do_update(
-        index_elements=[sla_terms.c.dataset],
-        set_={"ready_within_s": new.excluded.ready_within_s, "since": new.excluded.since},
-        where=sla_terms.c.ready_within_s != new.excluded.ready_within_s,
+        index_elements=[sla_promises.c.dataset, sla_promises.c.kind],
+        set_={"promise": new.excluded.promise, "since": new.excluded.since},
+        where=sla_promises.c.promise != new.excluded.promise,
     )
     with engine().begin() as connection:
         if rows:
             connection.execute(changed, rows)
-    return terms()
+    return agreed()
 
 
-def terms() -> dict[str, Terms]:
-    """The terms of each dataset that was ever watched."""
+def agreed() -> dict[Promise, datetime]:
+    """Since when each promise that was ever watched is in force."""
     with engine().connect() as connection:
-        rows = connection.execute(select(sla_terms)).all()
-    return {row.dataset: Terms(timedelta(seconds=row.ready_within_s), row.since) for row in rows}
+        rows = connection.execute(select(sla_promises)).all()
+    return {(row.dataset, Kind(row.kind)): row.since for row in rows}
 
 
 def open_misses() -> list[Miss]:
@@ -48,26 +66,28 @@ def open_misses() -> list[Miss]:
         return [_miss(row) for row in connection.execute(statement)]
 
 
-def open_miss(miss: Miss, messages: Collection[Message]) -> bool:
-    """Record the miss with its messages; False, and nothing done, when it is known already."""
-    row = {
-        "alert_id": miss.alert_id,
-        "dataset": miss.dataset,
-        "interval_start": miss.interval.start,
-        "interval_end": miss.interval.end,
-        "kind": miss.kind,
-        "due_at": miss.due,
-        "opened_at": miss.opened_at,
-    }
-    recorded = insert(sla_misses).values(row).on_conflict_do_nothing().returning(sla_misses.c.alert_id)
+def record(miss: Miss, messages: Collection[Message] = ()) -> bool:
+    """Keep a miss as it is seen now, with its messages; False, and nothing done, when it has been told or is over."""
+    row = _row(miss)
+    seen = {name: row[name] for name in ("cause", "detail", "root", "root_interval", "behind", "told_at", "told")}
+    kept = (
+        insert(sla_misses)
+        .values(row)
+        .on_conflict_do_update(
+            index_elements=["alert_id"],
+            set_=seen,
+            where=sla_misses.c.told_at.is_(None) & sla_misses.c.closed_at.is_(None),
+        )
+        .returning(sla_misses.c.alert_id)
+    )
     with engine().begin() as connection:
-        if connection.execute(recorded).first() is None:
+        if connection.execute(kept).first() is None:
             return False
-        outbox.add(connection, messages, miss.opened_at)
+        outbox.add(connection, messages, miss.told_at or miss.opened_at)
     return True
 
 
-def close_miss(miss: Miss, messages: Collection[Message], now: datetime) -> bool:
+def close(miss: Miss, messages: Collection[Message], now: datetime) -> bool:
     """Record that the miss is over, with its messages; False, and nothing done, when it was over already."""
     closed = (
         update(sla_misses)
@@ -82,5 +102,48 @@ def close_miss(miss: Miss, messages: Collection[Message], now: datetime) -> bool
     return True
 
 
+def closed_at(alert_ids: Collection[str]) -> dict[str, datetime]:
+    """When these alerts were closed, of those that are."""
+    over = sla_misses.c.closed_at.is_not(None)
+    statement = select(sla_misses.c.alert_id, sla_misses.c.closed_at).where(sla_misses.c.alert_id.in_(alert_ids), over)
+    with engine().connect() as connection:
+        return {row.alert_id: row.closed_at for row in connection.execute(statement)}
+
+
+def _row(miss: Miss) -> dict[str, Any]:
+    return {
+        "alert_id": miss.alert_id,
+        "dataset": miss.dataset,
+        "interval_start": miss.interval.start,
+        "interval_end": miss.interval.end,
+        "kind": str(miss.kind),
+        "due_at": miss.due,
+        "opened_at": miss.opened_at,
+        "cause": str(miss.cause) if miss.cause else None,
+        "detail": miss.detail,
+        "root": miss.root,
+        "root_interval": miss.root_interval,
+        "behind": miss.behind,
+        "told_at": miss.told_at,
+        "told": {"severity": miss.severity, "blocks": list(miss.blocks), "link": miss.link} if miss.told_at else None,
+    }
+
+
 def _miss(row: Any) -> Miss:
-    return Miss(row.dataset, Interval(row.interval_start, row.interval_end), row.due_at, row.opened_at, row.kind)
+    told = row.told or {}
+    return Miss(
+        dataset=row.dataset,
+        interval=Interval(row.interval_start, row.interval_end),
+        due=row.due_at,
+        opened_at=row.opened_at,
+        kind=Kind(row.kind),
+        cause=Cause(row.cause) if row.cause else None,
+        detail=row.detail or "",
+        root=row.root or "",
+        root_interval=row.root_interval or "",
+        behind=row.behind or "",
+        told_at=row.told_at,
+        severity=told.get("severity", "critical"),
+        blocks=tuple(told.get("blocks", ())),
+        link=told.get("link", ""),
+    )

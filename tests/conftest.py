@@ -1,0 +1,22 @@
+"""What all tests share: an Airflow that is imported into this process finds our plugin, and a home that is thrown away.
+
+Airflow reads both once, when it is first imported, whichever test that is.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+
+import pytest
+
+from lakehouse.settings import ROOT
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    home = tempfile.mkdtemp(prefix="lakehouse-airflow-")
+    config.add_cleanup(lambda: shutil.rmtree(home, ignore_errors=True))
+    os.environ["AIRFLOW_HOME"] = home
+    os.environ["AIRFLOW__CORE__PLUGINS_FOLDER"] = str(ROOT / "plugins")
+    os.environ["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] = f"sqlite:///{home}/none/airflow.db"

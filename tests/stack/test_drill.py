@@ -1,0 +1,399 @@
+"""The incident drill: twelve kinds of trouble, on a real Airflow, and exactly the right alerts for each.
+
+Every dataset has one interval, which ends some minutes after the drill begins and is due seconds later. The first act
+is what can go wrong at once; then every Airflow process is started again; the second act holds scheduler and triggerer,
+the third the catalog. At the end everything is mended, mostly by the command that the alert itself names.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from uuid import uuid4
+
+import psutil
+import pytest
+from rich.console import Console
+from rich.table import Table
+
+from lakehouse import naming
+from lakehouse.airflow_api import AirflowApi
+from lakehouse.catalog import coverage, table
+from lakehouse.intervals import Interval
+from lakehouse.ledger import mutes
+from lakehouse.ledger import sla as ledger
+from lakehouse.ledger.database import engine, sla_misses, sla_promises
+from lakehouse.settings import settings
+from lakehouse.sla import Kind
+from lakehouse.stack.supervision import Supervisor
+from lakehouse.store import client
+from tests.stack.harness import LAKEHOUSE, eventually
+from tests.stack.receiver import Receiver
+
+pytestmark = pytest.mark.timeout(3000)
+
+AIRFLOW = ("airflow-api-server", "airflow-dag-processor", "airflow-scheduler", "airflow-triggerer")
+# New contracts become DAGs within half a minute; a busy machine takes longer.
+AHEAD = timedelta(seconds=130)
+BRONZE = """
+dataset: bronze.{name}
+description: A dataset of the drill.
+owner: drill
+schedule: "{end:%M} {end:%H} * * *"
+start: {start:%Y-%m-%d}
+end: {end:%Y-%m-%d}
+source: {{kind: files, path: "{name}/{{interval:%Y-%m-%d}}/"}}
+sla: {{ready_within: {within}, severity: {severity}}}
+retention: {{snapshots: 7d}}
+maintenance: {{tier: weekly}}
+{more}
+"""
+SILVER = """
+dataset: silver.{name}
+description: A dataset of the drill.
+owner: drill
+schedule: "{end:%M} {end:%H} * * *"
+start: {start:%Y-%m-%d}
+end: {end:%Y-%m-%d}
+reads: {reads}
+delivers: events
+columns:
+  id: {{type: bigint, required: true, from: id}}
+  {more}
+sla: {{ready_within: {within}, severity: {severity}}}
+retention: {{snapshots: 7d}}
+maintenance: {{tier: weekly}}
+"""
+BROKEN = "boom: {type: string, expr: \"raise_error('broken on purpose')\"}"
+GATE = "gates: [{row_count: {at_least: 1000}}]"
+
+
+def minute(ahead: timedelta) -> datetime:
+    """The first whole minute that is at least that far ahead."""
+    moment = datetime.now(UTC) + ahead + timedelta(minutes=1)
+    return moment.replace(second=0, microsecond=0)
+
+
+@dataclass
+class Scene:
+    """One dataset of the drill, and the alert that it should give: its cause and root, or none."""
+
+    number: int
+    trouble: str
+    dataset: str
+    end: datetime
+    expected: tuple[str, str] | None
+    taken: list[dict] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return naming.short_name(self.dataset)
+
+    @property
+    def interval(self) -> Interval:
+        return Interval(self.end - timedelta(days=1), self.end)
+
+    @property
+    def dag(self) -> str:
+        return naming.dag_id(self.dataset)
+
+    @property
+    def opened(self) -> list[dict]:
+        return [alert for alert in self.taken if alert["event"] == "opened"]
+
+
+class Drill:
+    """The stage: contracts, landing files, Airflow, and what the receiver got."""
+
+    def __init__(self, running, api: AirflowApi, receiver: Receiver) -> None:
+        self.running, self.api, self.receiver = running, api, receiver
+        self.mark = f"d{uuid4().hex[:5]}"
+        self.scenes: list[Scene] = []
+        self.supervisor = Supervisor(settings())
+
+    def write(
+        self,
+        scene: Scene,
+        *,
+        within: str = "20s",
+        severity: str = "warning",
+        reads: str = "",
+        more: str = "",
+    ) -> Scene:
+        layer = naming.layer_of(scene.dataset)
+        text = (SILVER if reads else BRONZE).format(
+            name=scene.name,
+            start=scene.end - timedelta(days=1),
+            end=scene.end,
+            within=within,
+            severity=severity,
+            reads=reads,
+            more=more,
+        )
+        file: Path = settings().contracts / layer / f"{scene.name}.yaml"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        return scene
+
+    def scene(
+        self, number: int, trouble: str, dataset: str, end: datetime, cause: str = "", root: str = "", **contract: str
+    ) -> Scene:
+        full = f"{dataset}_{self.mark}"
+        expected = (cause, root or full) if cause else None
+        made = Scene(number, trouble, full, end, expected)
+        self.scenes.append(self.write(made, **contract))
+        return made
+
+    def deliver(self, scene: Scene, *, day: date | None = None) -> None:
+        folder = f"{scene.name}/{day or scene.interval.start.date()}"
+        client().put_object(Bucket="landing", Key=f"{folder}/part.jsonl", Body=b'{"id": 1}\n{"id": 2}\n')
+        client().put_object(Bucket="landing", Key=f"{folder}/_SUCCESS", Body=b"")
+
+    def switch_on(self, *scenes: Scene) -> None:
+        """Wait until the scenes' DAGs are there, and unpause them."""
+        wanted = {scene.dag for scene in scenes}
+        eventually(lambda: wanted <= self.api.dags(), 240, "Airflow shows the drill's DAGs")
+        for dag in sorted(wanted):
+            self.api.unpause(dag)
+
+    def promised(self, *scenes: Scene) -> None:
+        """Wait until the watch has seen the scenes' promises: what fell due before that is nobody's miss."""
+        wanted = {scene.dataset for scene in scenes}
+        eventually(lambda: wanted <= {name for name, _ in ledger.agreed()}, 120, "the watch knows the promises")
+
+    def told(self) -> dict[str, tuple[str, str]]:
+        """The alerts that were made, by dataset: cause and root. From the ledger: the receiver may be down."""
+        with engine().connect() as connection:
+            rows = connection.execute(sla_misses.select().where(sla_misses.c.told_at.is_not(None))).all()
+        return {row.dataset: (row.cause, row.root) for row in rows if row.dataset.endswith(self.mark)}
+
+    def await_told(self, *scenes: Scene, seconds: float) -> None:
+        wanted = {scene.dataset for scene in scenes}
+        try:
+            eventually(lambda: wanted <= set(self.told()), seconds, "the alerts are made")
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {self.told()} of {sorted(wanted)}{self.running.last_lines()}") from None
+
+    def state(self, scene: Scene, task: str) -> str | None:
+        run = self.api.run_at(scene.dag, scene.interval.start)
+        return next((one.state for one in self.api.tasks(run) if one.task_id == task), None) if run else None
+
+    def run_command(self, line: str, *more: str) -> str:
+        """What an alert says to type."""
+        command = shlex.split(line)
+        assert command[0] == "lakehouse"
+        done = subprocess.run(
+            [LAKEHOUSE, *command[1:], *more],
+            env={**os.environ, **self.running.environment},
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def hold(self, service: str) -> psutil.Process:
+        """Hold a service and all it started, as a machine that is out of memory would."""
+        process = psutil.Process(self.running.pid(service))
+        for one in (process, *process.children(recursive=True)):
+            one.send_signal(signal.SIGSTOP)
+        return process
+
+    def let_go(self, process: psutil.Process) -> None:
+        for one in (*process.children(recursive=True), process):
+            one.send_signal(signal.SIGCONT)
+
+    def restart_airflow(self) -> None:
+        for service in AIRFLOW:
+            self.supervisor.stop(service)
+        self.running.lakehouse("up", "--only", "airflow")
+
+    def sort(self) -> None:
+        """Give each scene what the receiver took of it."""
+        for scene in self.scenes:
+            scene.taken = [alert for alert in self.receiver.taken if alert["dataset"] == scene.dataset]
+
+
+@pytest.fixture(scope="module")
+def drill(running, airflow) -> Iterator[Drill]:
+    receiver = Receiver(int(settings().alert_webhook.get_secret_value().rsplit(":", 1)[1].split("/")[0]))
+    with AirflowApi(airflow) as api:
+        running.lakehouse("up", "--only", "watch")
+        made = Drill(running, api, receiver)
+        yield made
+        Supervisor(settings()).stop("watch")
+        for scene in made.scenes:
+            (settings().contracts / naming.layer_of(scene.dataset) / f"{scene.name}.yaml").unlink(missing_ok=True)
+        with engine().begin() as connection:
+            connection.execute(sla_promises.delete().where(sla_promises.c.dataset.endswith(made.mark)))
+
+
+def test_for_each_trouble_exactly_the_right_alerts(drill, capsys):
+    first_act(drill)
+    drill.restart_airflow()
+    second_act(drill)
+    third_act(drill)
+    with drill.receiver.up():
+        everything_is_mended(drill)
+    drill.sort()
+    with capsys.disabled():
+        Console(width=150).print(results(drill.scenes))
+    for scene in drill.scenes:
+        check(scene)
+    assert one_alert_names_the_three_behind_it(drill)
+    assert len(opened(drill)) == len([scene for scene in drill.scenes if scene.expected])
+
+
+def first_act(drill: Drill) -> None:
+    """What goes wrong with single datasets. The receiver is down all the while."""
+    end = minute(AHEAD)
+    late = drill.scene(1, "landing file late", "bronze.late", end, "sensor_waiting")
+    source = drill.scene(2, "source of the failing job", "bronze.works", end, within="1h")
+    fails = drill.scene(
+        2, "Spark job fails", "silver.fails", end, "task_failed", within="1h", reads=source.dataset, more=BROKEN
+    )
+    gate = drill.scene(3, "gate fails", "bronze.gate", end, "gate_failed", within="1h", more=GATE)
+    paused = drill.scene(4, "DAG paused", "bronze.paused", end, "dag_paused")
+    nothing = drill.scene(
+        8, "green run that published nothing", "bronze.nothing", end, "published_nothing", within="2m"
+    )
+    root = drill.scene(9, "upstream of three tables late", "bronze.root", end, "sensor_waiting")
+    behind = [
+        drill.scene(9, "waits behind it", f"silver.behind_{n}", end, within="30s", reads=root.dataset) for n in range(3)
+    ]
+    past = drill.scene(10, "backfill of the past", "bronze.past", end - timedelta(days=2))
+    muted = drill.scene(11, "muted dataset", "bronze.muted", end)
+    mutes.mute(muted.dataset, end + timedelta(hours=1), why="the drill", by="drill", now=datetime.now(UTC))
+    for scene in (source, gate, past):
+        drill.deliver(scene)
+    drill.promised(*drill.scenes)
+    drill.switch_on(late, source, fails, gate, nothing, root, *behind, past, muted)
+    eventually(lambda: drill.state(nothing, "wait") == "deferred", 300, "the run waits that will be marked as green")
+    mark_green(drill, nothing)
+    drill.await_told(late, fails, gate, paused, nothing, root, seconds=420)
+    eventually(lambda: recorded(muted), 120, "the muted miss is recorded all the same")
+    eventually(lambda: covered(past), 300, "the past is backfilled")
+    assert drill.receiver.taken == []
+
+
+def mark_green(drill: Drill, scene: Scene) -> None:
+    run = drill.api.run_at(scene.dag, scene.interval.start)
+    drill.api._call("PATCH", f"/api/v2/dags/{run.dag}/dagRuns/{run.run_id}", json={"state": "success"})
+
+
+def second_act(drill: Drill) -> None:
+    """Scheduler and triggerer are held: each is the root of what it holds up."""
+    end = minute(AHEAD)
+    waits = drill.scene(6, "triggerer held", "bronze.waits", end, "triggerer_down", "airflow-triggerer", within="150s")
+    starts = drill.scene(
+        5, "scheduler held", "bronze.starts", end + timedelta(minutes=2), "scheduler_down", "airflow-scheduler"
+    )
+    drill.promised(waits, starts)
+    drill.switch_on(waits, starts)
+    eventually(lambda: drill.state(waits, "wait") == "deferred", 300, "the run waits in the triggerer")
+    assert datetime.now(UTC) < starts.end, "too slow: the other run has begun"
+    held = [drill.hold("airflow-triggerer"), drill.hold("airflow-scheduler")]
+    try:
+        drill.deliver(waits)
+        drill.deliver(starts)
+        drill.await_told(waits, starts, seconds=420)
+    finally:
+        for process in held:
+            drill.let_go(process)
+
+
+def third_act(drill: Drill) -> None:
+    """Nothing can be published without the catalog."""
+    end = minute(AHEAD)
+    scene = drill.scene(7, "catalog down", "bronze.catalog", end, "catalog_down", "catalog", within="30s")
+    drill.deliver(scene)
+    drill.promised(scene)
+    drill.switch_on(scene)
+    eventually(lambda: datetime.now(UTC) > end - timedelta(seconds=15), 300, "the interval is about to end")
+    drill.supervisor.stop("catalog")
+    try:
+        drill.await_told(scene, seconds=180)
+    finally:
+        drill.running.lakehouse("up", "--only", "data")
+
+
+def everything_is_mended(drill: Drill) -> None:
+    """Data arrives, contracts are mended, and what an alert says to type is typed; then every miss is over."""
+    told = {scene.name.removesuffix(f"_{drill.mark}"): scene for scene in drill.scenes}
+    eventually(lambda: len(opened(drill)) >= 9, 300, "the receiver has all openings, though it was down")
+    advice = {alert["dataset"]: alert["command"] for alert in opened(drill)}
+    fails, gate, nothing = told["fails"], told["gate"], told["nothing"]
+    drill.write(fails, within="1h", reads=told["works"].dataset)
+    drill.write(gate, within="1h")
+    for name in ("late", "paused", "nothing", "root", "muted"):
+        drill.deliver(told[name])
+    drill.run_command(advice[told["paused"].dataset])
+    drill.run_command(advice[fails.dataset])
+    drill.run_command(f"{_backfill(gate)} --rerun-failed-tasks")
+    assert nothing.dataset in open_misses(drill)
+    drill.run_command(advice[nothing.dataset], "-y")
+    drill.run_command(f"{_backfill(told['past'])} --reset-dagruns", "-y")
+    eventually(lambda: not open_misses(drill), 900, "every miss is over")
+    eventually(lambda: len(drill.receiver.taken) >= 18, 300, "the receiver has all recoveries")
+
+
+def _backfill(scene: Scene) -> str:
+    day = scene.interval.start.date()
+    return f"lakehouse airflow dags backfill -s {day} -e {day} {scene.dag}"
+
+
+def opened(drill: Drill) -> list[dict]:
+    taken = drill.receiver.taken
+    return [a for a in taken if a["event"] == "opened" and (a["dataset"] or "").endswith(drill.mark)]
+
+
+def open_misses(drill: Drill) -> list[str]:
+    return [miss.dataset for miss in ledger.open_misses() if miss.dataset.endswith(drill.mark)]
+
+
+def recorded(scene: Scene) -> bool:
+    return any(miss.dataset == scene.dataset and miss.told_at is None for miss in ledger.open_misses())
+
+
+def covered(scene: Scene) -> bool:
+    return scene.interval in coverage(table(scene.dataset))
+
+
+def check(scene: Scene) -> None:
+    """One alert with its recovery, or none; the first that was told is the truth."""
+    if scene.expected is None:
+        assert scene.taken == [], f"{scene.trouble}: nobody should have been told"
+        return
+    events = [alert["event"] for alert in scene.taken]
+    assert events == ["opened", "closed"], f"{scene.trouble}: {events}"
+    first, last = scene.taken
+    assert (first["cause"], first["root"]) == scene.expected, scene.trouble
+    assert first["alert_id"] == last["alert_id"]
+    assert (first["kind"], last["reason"]) == (Kind.READY, "arrived")
+    assert first["runbook"].endswith(f"{first['cause']}.md")
+    assert first["link"].startswith(f"{settings().airflow_url}/dags/{scene.dag}")
+    assert first["command"].startswith("lakehouse ")
+
+
+def one_alert_names_the_three_behind_it(drill: Drill) -> bool:
+    root = next(scene for scene in drill.scenes if scene.name.startswith("root"))
+    behind = [scene.dataset for scene in drill.scenes if scene.name.startswith("behind")]
+    return root.opened[0]["blocks"] == behind and len(behind) == 3
+
+
+def results(scenes: list[Scene]) -> Table:
+    made = Table("nr", "trouble", "dataset", "alerts", "cause", "root", "told late by", "recovery")
+    for scene in sorted(scenes, key=lambda one: one.number):
+        alert = scene.opened[0] if scene.opened else {}
+        closed = next((a for a in scene.taken if a["event"] == "closed"), {})
+        late = f"{alert['late_seconds']} s" if alert else ""
+        row = (scene.dataset, str(len(scene.opened)), alert.get("cause") or "", alert.get("root") or "", late)
+        made.add_row(str(scene.number), scene.trouble, *row, closed.get("reason") or "")
+    return made
