@@ -41,7 +41,7 @@ def of_task(contract: AnyContract, does: str | None) -> str:
 
 def runbook(page: str) -> str:
     """A page of include/docs: as a link where it is read in a browser, else as its path in the repository."""
-    return link(page, getattr(settings(), "docs_url", ""))
+    return link(page, settings().docs_url)
 
 
 def link(page: str, docs_url: str) -> str:

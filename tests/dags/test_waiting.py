@@ -167,6 +167,32 @@ def test_fifty_who_wait_for_the_same_ask_once_and_each_gets_its_own_answer(askin
     assert asking.asked <= 10
 
 
+def test_somebody_new_does_not_wait_until_those_before_have_rested(asking, monkeypatch):
+    from airflow.triggers.shared_stream import SharedStreamManager
+
+    from lakehouse_airflow import polling
+
+    monkeypatch.setattr(polling, "SHORTEST_WAIT", 0.01)
+    monkeypatch.setattr(polling, "GROWTH", 1e6)
+    asking.longest_rest = 3600.0
+    asking.answers = iter([0, 0, 1, 1])
+
+    async def joined() -> Any:
+        manager = SharedStreamManager()
+        old, new = asking(least=9), asking(least=1)
+        key = old.shared_stream_key()
+        streams = [manager.subscribe(trigger_id=n, trigger=old, key=key) for n in (1, 2)]
+        waits = asyncio.create_task(anext(aiter(old.filter_shared_stream(streams[0]))))
+        while asking.asked < 2:  # now it rests for an hour
+            await asyncio.sleep(0.01)
+        found = await asyncio.wait_for(anext(aiter(new.filter_shared_stream(streams[1]))), 30)
+        waits.cancel()
+        await manager.stop_all()
+        return found.payload
+
+    assert asyncio.run(joined()) == {"ready": "it to be 1"}
+
+
 def test_only_those_who_ask_the_same_share_a_question():
     from lakehouse_airflow.triggers import CoverageTrigger, LandingTrigger, LeaseTrigger
 
@@ -224,7 +250,7 @@ def test_waits_of_one_question_have_one_pace_and_it_is_forgotten_with_them():
 
 
 def test_a_service_that_hangs_keeps_no_other_from_being_asked():
-    """More questions than there are threads hang; another service is asked none the less."""
+    """More questions hang than any pool of threads has room for; another service is asked none the less."""
     import threading
 
     from lakehouse_airflow import polling
@@ -232,9 +258,10 @@ def test_a_service_that_hangs_keeps_no_other_from_being_asked():
     hangs = threading.Event()
 
     async def other_is_answered() -> Any:
-        stuck = [asyncio.create_task(polling.asked("hangs", hangs.wait)) for _ in range(polling.THREADS + 1)]
+        stuck = [asyncio.create_task(polling.asked("hangs", hangs.wait)) for _ in range(40)]
+        await asyncio.sleep(0)  # all of them are asked
         try:
-            return await polling.asked("answers", lambda: "here")
+            return await asyncio.wait_for(polling.asked("answers", lambda: "here"), 30)
         finally:
             hangs.set()
             await asyncio.gather(*stuck)

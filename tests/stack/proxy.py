@@ -20,6 +20,7 @@ class Proxy:
 
     def __init__(self, upstream: str, update: bytes, fault: Fault) -> None:
         self._first = threading.Lock()
+        self.seen: list[tuple[str, str]] = []  # each request, as method and path
         self.struck = threading.Event()
         self.released = threading.Event()
         proxy = self
@@ -29,6 +30,7 @@ class Proxy:
                 """The catalog has a log of its own."""
 
             def _pass_on(self) -> None:
+                proxy.seen.append((self.command, self.path))
                 body = self.rfile.read(int(self.headers.get("content-length") or 0))
                 strikes = self.command == "POST" and update in body and proxy._first.acquire(blocking=False)
                 if strikes and fault == "held":
