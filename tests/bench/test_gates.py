@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator
 from uuid import uuid4
 
-import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
 
@@ -14,7 +13,7 @@ from lakehouse.catalog import catalog, table
 from lakehouse.gates.checks import Check, Missing, NullShare, Outside, Rows
 from lakehouse.gates.metadata import answers
 from lakehouse.jobs import AuditJob
-from lakehouse.naming import table_sql
+from lakehouse.naming import CATALOG, quoted, table_sql
 from lakehouse.sample import Recipe
 from spark_jobs import tables
 from spark_jobs.audit import audit
@@ -24,6 +23,7 @@ from tests.stack.shop import RunJob, in_session, interval
 
 ROWS = 5_000_000
 FILES = 1_000
+ROWS_PER_FILE = 1_000
 ROUNDS = 3
 GATES = """
 gates:
@@ -102,13 +102,12 @@ def _written_plainly(spark, shop: BigShop, name: str) -> float:
 
 
 @pytest.fixture
-def many_files(stack) -> Iterator[str]:
+def many_files(spark) -> Iterator[str]:
+    """A table of a thousand files, made by one write of as many tasks."""
     name = f"gold.many_{uuid4().hex[:8]}"
-    made = catalog().create_table(name, pa.schema([("id", pa.int64()), ("amount", pa.int64())]))
-    rows = pa.table({"id": pa.array(range(1000)), "amount": pa.array(range(1000))})
-    with made.transaction() as change:
-        for _ in range(FILES):
-            change.append(rows)
+    tables.ensure_namespace(spark, quoted(CATALOG, "gold"))
+    rows = spark.range(0, FILES * ROWS_PER_FILE, 1, FILES).selectExpr("id", f"id % {ROWS_PER_FILE} AS amount")
+    rows.writeTo(table_sql(name)).using("iceberg").tableProperty("write.distribution-mode", "none").create()
     yield name
     catalog().purge_table(name)
 
@@ -118,6 +117,7 @@ def test_gates_by_metadata_beside_the_same_by_scan(report, spark, shop, many_fil
     assert found is not None
     head = found.metadata.current_snapshot_id
     assert head is not None
+    assert len(found.inspect.files()) == FILES
     measures = [
         Rows(),
         NullShare(column="id"),
