@@ -21,8 +21,6 @@ from lakehouse.naming import quoted
 from lakehouse.plan import Attempt, settle
 from lakehouse.retention import drop_old_branches, keep_inputs
 
-MEGABYTE = 1 << 20
-
 
 class RowsChanged(LakehouseError):
     """Maintenance must never change a row."""
@@ -34,25 +32,27 @@ def plan(contract: Contract, state: TableHealth, now: datetime, *, companion: bo
     A companion of the dataset's own table has other columns: it is rewritten, but not sorted.
     """
     policy, calls = contract.maintenance, []
-    small = (
-        state.files >= policy.min_input_files and state.average_file_bytes < policy.target_file_mb * MEGABYTE * 3 // 4
-    )
+    small = state.files >= policy.min_input_files and _average(state) < policy.target_bytes * 3 // 4
     if small or state.delete_files:
         calls.append(_rewrite(contract, state, () if companion else policy.sort_by))
     oldest = state.oldest_snapshot_ms
-    limit = now - contract.retention.snapshots
+    limit = now - contract.retention.history
     if oldest is not None and state.snapshots > contract.retention.keep_last and oldest < limit.timestamp() * 1000:
         calls.append(_expire(contract, state, limit))
     return calls
+
+
+def _average(state: TableHealth) -> int:
+    return state.bytes // state.files if state.files else 0
 
 
 def _rewrite(contract: Contract, state: TableHealth, sort_by: Sequence[str]) -> Call:
     policy = contract.maintenance
     return Call(
         procedure="rewrite_data_files",
-        reason=f"{state.files} files, {state.average_file_bytes >> 10} KiB on average, {state.delete_files} of deletes",
+        reason=f"{state.files} files, {_average(state) >> 10} KiB on average, {state.delete_files} of deletes",
         options={
-            "target-file-size-bytes": str(policy.target_file_mb * MEGABYTE),
+            "target-file-size-bytes": str(policy.target_bytes),
             "min-input-files": str(policy.min_input_files),
             "delete-file-threshold": "1",
             "remove-dangling-deletes": "true",
@@ -121,8 +121,8 @@ def _record(name: str, call: Call, before: TableHealth, after: TableHealth, seco
         "table_name": name,
         "operation": call.procedure,
         "reason": call.reason,
-        "before": before.model_dump(),
-        "after": after.model_dump(),
+        "before": before.without_partitions().model_dump(mode="json"),
+        "after": after.without_partitions().model_dump(mode="json"),
         "outcome": "done" if same else "rows changed",
         "seconds": seconds,
     }

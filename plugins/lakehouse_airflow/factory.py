@@ -170,7 +170,7 @@ def _docs(contract: AnyContract) -> str:
             f"| contract | `{contract.layer}/{contract.dataset.split('.')[1]}.yaml` |",
             f"| schedule | `{contract.schedule}` {contract.timezone} |",
             f"| SLA | published within {write_duration(contract.sla.ready_within)} of the interval's end |",
-            f"| snapshots kept | {write_duration(contract.retention.snapshots)} |",
+            f"| snapshots kept | {write_duration(contract.retention.history)} |",
         )
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from lakehouse.contracts import Silver, contract
-from lakehouse.contracts.fields import Maintenance
+from lakehouse.contracts.keeping import Maintenance
 from lakehouse.health import TableHealth
 from lakehouse.maintenance import plan
 

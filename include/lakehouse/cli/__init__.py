@@ -40,6 +40,7 @@ COMMANDS = {
     "pins": ("pins", "Show what is pinned, and until when."),
     "unpin": ("pins", "Take a pin away."),
     "quarantine": ("quarantine", "Look at rejected records, replay them, give them up."),
+    "health": ("health", "Show how healthy the tables are, and why."),
     "watch": ("watch", "Evaluate the SLAs, and tell on-call what is late."),
     "sla": ("watch", "Show which intervals are there, awaited, missed."),
 }

@@ -18,9 +18,7 @@ from lakehouse.contracts.fields import (
     DatasetName,
     DatasetNames,
     Duration,
-    Maintenance,
     Name,
-    Retention,
     Share,
     Sla,
     Source,
@@ -29,6 +27,7 @@ from lakehouse.contracts.fields import (
 )
 from lakehouse.contracts.gates import Gate, named_columns
 from lakehouse.contracts.gates import faults as faults_of_gates
+from lakehouse.contracts.keeping import Maintenance, Retention
 from lakehouse.contracts.paths import names, steps
 from lakehouse.intervals import Interval
 from lakehouse.naming import digest, feed_table, layer_of, quarantine_table, tombstone_table

@@ -167,6 +167,18 @@ maintenance = Table(
     Column("at", _Time, nullable=False),
 )
 
+health = Table(
+    "health",
+    metadata,
+    Column("id", BigInteger, primary_key=True, autoincrement=True),
+    Column("table_name", String, nullable=False),
+    Column("score", Integer, nullable=False),
+    Column("parts", JSONB, nullable=False),  # of the score, each with its reason
+    Column("facts", JSONB, nullable=False),  # without those of each partition
+    Column("at", _Time, nullable=False),
+    Index("health_by_table", "table_name", "id"),
+)
+
 _CREATION_LOCK = 7_316_542_001
 
 
