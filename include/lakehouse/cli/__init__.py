@@ -41,6 +41,8 @@ COMMANDS = {
     "unpin": ("pins", "Take a pin away."),
     "quarantine": ("quarantine", "Look at rejected records, replay them, give them up."),
     "health": ("health", "Show how healthy the tables are, and why."),
+    "maintain": ("maintain", "Keep tables healthy; with --dry-run only say what they need, and why."),
+    "maintenance": ("maintain", "Show what maintenance did."),
     "watch": ("watch", "Evaluate the SLAs, and tell on-call what is late."),
     "sla": ("watch", "Show which intervals are there, awaited, missed."),
 }

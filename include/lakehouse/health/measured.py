@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -139,7 +139,7 @@ def _partition(found: Table, key: _Key, group: _Group, target_bytes: int) -> Par
     spec_id, values = key
     told = described(found.specs()[spec_id], found.schema(), values)
     sizes = sorted(group.sizes)
-    small = sum(size < SMALL * target_bytes for size in sizes)
+    small = [size for size in sizes if size < SMALL * target_bytes]
     return PartitionHealth(
         name=told.name,
         where=told.where,
@@ -148,7 +148,8 @@ def _partition(found: Table, key: _Key, group: _Group, target_bytes: int) -> Par
         bytes=sum(sizes),
         rows=group.rows,
         median_bytes=_quantile(sizes, 0.5),
-        small_files=max(0, small - 1),
+        small_files=max(0, len(small) - 1),
+        small_bytes=sum(small),
         delete_files=group.delete_files,
         delete_bytes=group.delete_bytes,
         deleted_rows=group.deleted_rows,
@@ -159,8 +160,3 @@ def _partition(found: Table, key: _Key, group: _Group, target_bytes: int) -> Par
 
 def _quantile(ordered: Sequence[int], share: float) -> int:
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0
-
-
-def manifests_of(found: Table, snapshots: Iterable[Snapshot]) -> dict[str, ManifestFile]:
-    """Every manifest that these snapshots name, once, by its path."""
-    return {one.manifest_path: one for snapshot in snapshots for one in snapshot.manifests(found.io)}

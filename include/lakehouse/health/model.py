@@ -24,6 +24,7 @@ class PartitionHealth(Facts):
     rows: int = Field(description="In data files; deleted ones are still among them.")
     median_bytes: int
     small_files: int = Field(description="Below 75 % of the target; the one that every partition may have, left out.")
+    small_bytes: int = Field(description="In all files below 75 % of the target.")
     delete_files: int
     delete_bytes: int
     deleted_rows: int

@@ -162,9 +162,15 @@ maintenance = Table(
     Column("reason", Text, nullable=False),
     Column("before", JSONB, nullable=False),
     Column("after", JSONB, nullable=False),
-    Column("outcome", String, nullable=False),
+    Column("outcome", String, nullable=False),  # begun, done, or what went wrong
     Column("seconds", Float, nullable=False),
     Column("at", _Time, nullable=False),
+    Column("score_before", Integer),
+    Column("score_after", Integer),
+    Column("bytes_read", BigInteger),
+    Column("bytes_written", BigInteger),
+    Column("files_checked", BigInteger),  # that versions name, and that are there
+    Column("detail", JSONB),  # the procedure's own counters, and files that it named
 )
 
 health = Table(
