@@ -56,12 +56,14 @@ def carry_out(
     step, not for all of them. `LeaseHeld` is raised where somebody is writing: the rest is for another time.
     """
     with _leased(contract.dataset, attempt):
-        yield from _tidy(contract)
+        tidied = list(_tidy(contract))
+    yield from tidied
     for number, step in enumerate(steps):
         if number:
             time.sleep(pause)
         with _leased(contract.dataset, attempt):
-            yield _take(contract, step, number, attempt, run)
+            line = _take(contract, step, number, attempt, run)
+        yield line
 
 
 @contextmanager

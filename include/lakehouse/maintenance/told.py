@@ -42,8 +42,13 @@ def total(steps: list[Step]) -> str:
     """All of it in one sentence."""
     if not steps:
         return "All tables are as they should be."
-    tables, size = len({step.table for step in steps}), told(sum(step.bytes for step in steps))
-    return f"{len(steps)} steps on {tables} tables; about {size} would be read and written again."
+    tables, size = {step.table for step in steps}, told(sum(step.bytes for step in steps))
+    what = f"{_counted(len(steps), 'step')} on {_counted(len(tables), 'table')}"
+    return f"{what}; about {size} would be read and written again."
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _sentence(reason: str) -> str:

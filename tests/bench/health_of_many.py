@@ -1,0 +1,33 @@
+"""The health of a table of many files, in a process of its own: its time, and the most memory that it took.
+
+python -m tests.bench.health_of_many FOLDER FILES
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from pathlib import Path
+
+from lakehouse.health import health
+from tests.unit import iceberg_tables as tables
+
+A_COMMIT = 1_000
+
+
+def main(folder: Path, files: int) -> dict[str, float]:
+    table, days = tables.made(folder), tables.days(100)
+    for commit in range(files // A_COMMIT):
+        named = (tables.file(f"{commit}-{n}", n + 1, days[n % 100], metrics=20) for n in range(A_COMMIT))
+        tables.append(table, named)
+    begun = time.perf_counter()
+    found = health(tables.catalog(folder).load_table("silver.orders"))
+    seconds = time.perf_counter() - begun
+    assert found.files == files
+    return {"seconds": seconds, "mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(Path(sys.argv[1]), int(sys.argv[2]))))

@@ -1,0 +1,107 @@
+"""Maintenance measured: health of a large table, and compaction beside what the machine can do with the same bytes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from io import BytesIO
+
+import pyarrow.parquet as pq
+import pytest
+
+from lakehouse.health import health
+from lakehouse.maintenance.reachable import listed
+from lakehouse.naming import table_sql
+from lakehouse.settings import ROOT
+from lakehouse.store import client
+from tests.stack.shop import in_session
+from tests.stack.tables import loaded
+from tests.stack.worn import Worn, keep, planned
+
+FEW, MANY = 10_000, 100_000
+FILES, ROWS_A_FILE = 500, 24_000
+pytestmark = pytest.mark.timeout(3600)
+
+
+def test_health_of_a_hundred_thousand_files_beside_ten_thousand(report, tmp_path):
+    found = {}
+    for files in (FEW, MANY):
+        (tmp_path / str(files)).mkdir()
+        command = [sys.executable, "-m", "tests.bench.health_of_many", str(tmp_path / str(files)), str(files)]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+        found[files] = json.loads(done.stdout.splitlines()[-1])
+        report.add(f"health of {files:,} files", [found[files]["seconds"]])
+        report.add(f"health of {files:,} files, memory", [found[files]["mib"]], "MiB")
+    growth = found[MANY]["seconds"] / found[FEW]["seconds"]
+    report.add(f"health of {MANY:,} files / of {FEW:,} (at most {MANY // FEW})", [growth], "×")
+
+
+@pytest.fixture(scope="module")
+def many_files(spark) -> Iterator[Worn]:
+    """About 650 MB in 500 files, as that many small writes leave them."""
+    made = Worn.made(spark)
+    columns = ", ".join(f"xxhash64(id, {n}) AS c{n}" for n in range(6))
+    spark.sql(f"ALTER TABLE {table_sql(made.name)} ADD COLUMNS ({', '.join(f'c{n} BIGINT' for n in range(6))})")
+    rows = spark.sql(
+        f"SELECT id, TIMESTAMP '2026-01-01 12:00:00' AS at, id * 3 AS amount, {columns} "
+        f"FROM range(0, {FILES * ROWS_A_FILE}, 1, {FILES})"
+    )
+    rows.writeTo(table_sql(made.name)).append()
+    yield made
+    made.drop()
+
+
+def objects(name: str) -> list[str]:
+    return [path.removeprefix("s3://lake/") for path in listed(loaded(name).location()) if path.endswith(".parquet")]
+
+
+def side_by_side(keys: list[str], work: Callable[[bytes], bytes]) -> tuple[float, int]:
+    """Seconds and bytes of taking each object, doing something with it, and putting it elsewhere, on two threads."""
+
+    def one(key: str) -> int:
+        body = client().get_object(Bucket="lake", Key=key)["Body"].read()
+        client().put_object(Bucket="lake", Key=f"_bench/{key}", Body=work(body))
+        client().delete_object(Bucket="lake", Key=f"_bench/{key}")
+        return len(body)
+
+    begun = time.perf_counter()
+    with ThreadPoolExecutor(2) as pool:
+        size = sum(pool.map(one, keys))
+    return time.perf_counter() - begun, size
+
+
+def encoded_again(body: bytes) -> bytes:
+    out = BytesIO()
+    pq.write_table(pq.read_table(BytesIO(body)), out, compression="zstd")
+    return out.getvalue()
+
+
+def test_compaction_beside_a_decode_and_encode_and_a_copy_of_the_same_objects(report, spark, many_files):
+    keys = objects(many_files.name)
+    copied, size = side_by_side(keys, lambda body: body)
+    encoded, _ = side_by_side(keys, encoded_again)
+    contract = many_files.contract(target_file_mb=128, slice_mb=2_048)
+    before = health(loaded(many_files.name))
+    begun = time.perf_counter()
+    keep(contract, in_session(spark), "rewrite_data_files")
+    packed = time.perf_counter() - begun
+    after = health(loaded(many_files.name))
+    assert after.rows == before.rows == FILES * ROWS_A_FILE
+    assert after.files < 10
+    megabytes = size / (1 << 20)
+    for name, seconds in (("a copy", copied), ("decode and encode by PyArrow", encoded), ("compaction", packed)):
+        report.add(f"{name} of {FILES} files, {megabytes:.0f} MB", [megabytes / seconds], "MB/s")
+    report.add("compaction / decode and encode (at least 0.5)", [encoded / packed], "×")
+    report.add("compaction / copy (at least 0.4)", [copied / packed], "×")
+
+
+def test_a_window_that_finds_nothing_to_do(report, spark, many_files):
+    contract = many_files.contract(target_file_mb=128)
+    keep(contract, in_session(spark))
+    begun = time.perf_counter()
+    assert planned(contract).steps == ()
+    report.add("a window that finds nothing to do (at most 5 s)", [time.perf_counter() - begun])
