@@ -6,7 +6,7 @@ python -m tests.bench.health_of_many FOLDER FILES
 from __future__ import annotations
 
 import json
-import resource
+import re
 import sys
 import time
 from pathlib import Path
@@ -15,6 +15,13 @@ from lakehouse.health import health
 from tests.unit import iceberg_tables as tables
 
 A_COMMIT = 1_000
+
+
+def most_memory() -> float:
+    """MiB. What getrusage says would be the parent's, if that was larger."""
+    found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert found
+    return int(found[1]) / 1024
 
 
 def main(folder: Path, files: int) -> dict[str, float]:
@@ -26,7 +33,7 @@ def main(folder: Path, files: int) -> dict[str, float]:
     found = health(tables.catalog(folder).load_table("silver.orders"))
     seconds = time.perf_counter() - begun
     assert found.files == files
-    return {"seconds": seconds, "mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
+    return {"seconds": seconds, "mib": most_memory()}
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from lakehouse.catalog import history, ref_snapshot
 from lakehouse.health.entries import live_entries
 from lakehouse.health.model import PartitionHealth, TableHealth
 from lakehouse.health.partitions import described
+from lakehouse.naming import LIFETIME
 
 TARGET = 128 << 20
 # Below this share of the target a file is small: what Iceberg's own rewrite takes for it, too.
@@ -94,11 +95,15 @@ def _of_metadata(found: Table, snapshot: Snapshot | None) -> dict[str, Any]:
 
 
 def _written_at(found: Table, snapshot: Snapshot | None) -> datetime | None:
-    """When rows last changed. A rewrite changes none: it must not make a stale table look fresh."""
+    """When rows last changed. Maintenance changes none: it must not make a stale table look fresh."""
     line = history(found, snapshot.snapshot_id) if snapshot else []
-    changed = (one for one in line if one.summary is None or one.summary.operation != Operation.REPLACE)
-    newest = next(changed, None)
+    newest = next((one for one in line if not _maintained(one)), None)
     return datetime.fromtimestamp(newest.timestamp_ms / 1000, UTC) if newest else None
+
+
+def _maintained(snapshot: Snapshot) -> bool:
+    summary = snapshot.summary
+    return summary is not None and (summary.operation == Operation.REPLACE or summary.get(LIFETIME) is not None)
 
 
 def _rows(snapshot: Snapshot | None) -> int:

@@ -21,6 +21,7 @@ from lakehouse.health.score import score, told
 from lakehouse.jobs import Call, Maintained, MaintainJob
 from lakehouse.ledger import leases
 from lakehouse.ledger import maintenance as log
+from lakehouse.maintenance.landing_files import remove_landing_files
 from lakehouse.maintenance.orphans import confirm
 from lakehouse.maintenance.reachable import check
 from lakehouse.maintenance.step import Step
@@ -94,7 +95,7 @@ def _take(contract: AnyContract, step: Step, number: int, attempt: Attempt, run:
     points = score(before, policy, retention, datetime.now(UTC)).total
     row = log.begin(step.table, step.operation, step.reason, before, points)
     try:
-        done = _done(step, before, _answer(contract.dataset, step, number, attempt, run), policy.target_bytes)
+        done = _done(step, before, _answer(contract, step, number, attempt, run), policy.target_bytes)
         checked = _proven(step, done)
     except Exception as error:
         log.close(row, f"failed: {error}", time.monotonic() - started)
@@ -114,31 +115,40 @@ def _take(contract: AnyContract, step: Step, number: int, attempt: Attempt, run:
     return _line(step, done, points, after)
 
 
-def _answer(dataset: str, step: Step, number: int, attempt: Attempt, run: RunJob) -> Maintained:
-    """Do it: by the catalog alone, or by Spark."""
-    if step.call is None:
-        return _set_properties(step)
+def _answer(contract: AnyContract, step: Step, number: int, attempt: Attempt, run: RunJob) -> Maintained:
+    """Do it: by the catalog or the store alone, or by Spark."""
+    if step.operation == "set_properties":
+        return _set_properties(step.table, step.properties)
+    if step.operation == "remove_landing_files":
+        return remove_landing_files(step.table, contract.retention, datetime.now(UTC))
     if step.operation == "remove_orphan_files":
-        return _remove_orphans(dataset, step, number, attempt, run)
-    return _called(dataset, step.table, step.call, f"{step.operation}-{number}", attempt, run)
+        return _remove_orphans(contract.dataset, step, number, attempt, run)
+    if step.rows_from:  # before they go, so that no reader takes what is left for the whole
+        _set_properties(step.table, {naming.ROWS_FROM: step.rows_from.isoformat()})
+    return _called(contract.dataset, step.table, _call(step), f"{step.operation}-{number}", attempt, run)
 
 
-def _set_properties(step: Step) -> Maintained:
-    found = _table(step.table)
+def _call(step: Step) -> Call:
+    if step.call is None:
+        raise ValueError(f"{step.table}: {step.operation} needs a call, and the plan gave none")
+    return step.call
+
+
+def _set_properties(name: str, properties: dict[str, str]) -> Maintained:
+    found = _table(name)
     same = AssertTableUUID(uuid=found.metadata.table_uuid)
-    catalog().commit_table(found, (same,), (SetPropertiesUpdate(updates=step.properties),))
-    return Maintained(counters={"properties": len(step.properties)})
+    catalog().commit_table(found, (same,), (SetPropertiesUpdate(updates=properties),))
+    return Maintained(counters={"properties": len(properties)})
 
 
 def _remove_orphans(dataset: str, step: Step, number: int, attempt: Attempt, run: RunJob) -> Maintained:
     """List first, look at the list by other means, and only then remove."""
-    assert step.call is not None  # noqa: S101  # for the type checker: the plan gives it one
-    verb = f"{step.operation}-{number}"
-    listed = _called(dataset, step.table, step.call, f"{verb}-list", attempt, run)
+    verb, call = f"{step.operation}-{number}", _call(step)
+    listed = _called(dataset, step.table, call, f"{verb}-list", attempt, run)
     if not listed.files:
         return listed
     confirm(step.table, _table(step.table), listed.files)
-    return _called(dataset, step.table, step.call.model_copy(update={"dry_run": False}), verb, attempt, run)
+    return _called(dataset, step.table, call.model_copy(update={"dry_run": False}), verb, attempt, run)
 
 
 def _called(dataset: str, name: str, call: Call, verb: str, attempt: Attempt, run: RunJob) -> Maintained:
@@ -170,10 +180,12 @@ def _done(step: Step, before: TableHealth, answer: Maintained, target_bytes: int
 
 
 def _proven(step: Step, done: Done) -> int:
-    """No row more or less, and every file that a version names is there; returns how many these are."""
-    if done.before.rows != done.after.rows:
+    """No row more or less than it should, and every file that a version names is there; returns how many these are."""
+    ended = sum(one.rows - one.deleted_rows for one in done.before.partitions if one.name in step.partitions)
+    if done.before.rows - ended != done.after.rows:
+        less = f", of which {ended} were to go," if ended else ""
         raise RowsChanged(
-            f"{step.table} had {done.before.rows} rows before {step.operation} and {done.after.rows} after it; "
+            f"{step.table} had {done.before.rows} rows before {step.operation}{less} and {done.after.rows} after it; "
             "roll it back"
         )
     return check(step.table, _table(step.table))
@@ -196,6 +208,8 @@ def _line(step: Step, done: Done, before: int, after: int) -> str:
         "rewrite_manifests": f"lists of files {done.before.manifests} → {done.after.manifests}",
         "expire_snapshots": f"versions {done.before.snapshots} → {done.after.snapshots}",
         "remove_orphan_files": f"{len(done.answer.files)} files removed",
+        "delete_rows": f"{len(step.partitions)} partitions deleted",
+        "remove_landing_files": f"{done.answer.counters.get('removed', 0)} files removed",
         "set_properties": f"{len(step.properties)} settings changed",
     }
     return (
