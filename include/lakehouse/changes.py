@@ -7,11 +7,11 @@ from datetime import date, timedelta
 
 from pyiceberg.manifest import ManifestEntryStatus
 from pyiceberg.table import Table
-from pyiceberg.table.snapshots import Operation, Snapshot
+from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.transforms import DayTransform, IdentityTransform
 
 from lakehouse.catalog import history
-from lakehouse.naming import LIFETIME
+from lakehouse.health.measured import is_maintenance
 
 _EPOCH = date(1970, 1, 1)
 
@@ -27,19 +27,13 @@ def changed_days(found: Table, column: str, after: int | None, until: int) -> se
         return None
     days: set[date] = set()
     for snapshot in snapshots:
-        if _no_change(snapshot):
+        if is_maintenance(snapshot):
             continue
         for day in _touched(found, column, snapshot):
             if day is None:
                 return None
             days.add(day)
     return days
-
-
-def _no_change(snapshot: Snapshot) -> bool:
-    """A rewrite, or the end of rows whose lifetime is over: what was made from them stays."""
-    summary = snapshot.summary
-    return summary is not None and (summary.operation == Operation.REPLACE or summary.get(LIFETIME) is not None)
 
 
 def _between(found: Table, after: int | None, until: int) -> list[Snapshot] | None:

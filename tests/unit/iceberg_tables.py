@@ -12,7 +12,7 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRefType
-from pyiceberg.table.snapshots import Operation, Summary
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
 from pyiceberg.transforms import DayTransform
 from pyiceberg.typedef import Record
@@ -71,7 +71,7 @@ def append(table: Table, files: Iterable[DataFile], **summary: str) -> None:
             added.append_data_file(one)
 
 
-def replace(table: Table) -> None:
+def replace(table: Table, **summary: str) -> None:
     """A version with the same files, as a rewrite leaves it; PyIceberg itself has no such operation."""
     known = table.current_snapshot()
     assert known is not None
@@ -80,12 +80,16 @@ def replace(table: Table) -> None:
         "parent_snapshot_id": known.snapshot_id,
         "sequence_number": (known.sequence_number or 0) + 1,
         "timestamp_ms": known.timestamp_ms + 60_000,
-        "summary": Summary(Operation.REPLACE, **(known.summary.additional_properties if known.summary else {})),
+        "summary": Summary(Operation.REPLACE, **{**_totals(known), **summary}),
     }
     moved = {"ref-name": "main", "type": SnapshotRefType.BRANCH, "snapshot-id": known.snapshot_id + 1}
     updates = (AddSnapshotUpdate(snapshot=known.model_copy(update=changed)), SetSnapshotRefUpdate(**moved))
     table.catalog.commit_table(table, (), updates)
     table.refresh()
+
+
+def _totals(snapshot: Snapshot) -> dict[str, str]:
+    return dict(snapshot.summary.additional_properties) if snapshot.summary else {}
 
 
 def days(count: int) -> list[date]:

@@ -10,9 +10,11 @@ from pyiceberg.table.update import SetSnapshotRefUpdate
 
 from lakehouse.maintenance.expiry import expirable
 from lakehouse.maintenance.orphans import NoOrphans, confirm, mixed, shared
+from lakehouse.maintenance.proof import RowsChanged, check_rows
 from lakehouse.maintenance.reachable import outside, reachable
 from lakehouse.maintenance.window import is_open
-from tests.unit.iceberg_tables import append, file, made
+from lakehouse.naming import LIFETIME
+from tests.unit.iceberg_tables import append, file, made, replace
 
 HOUR = timedelta(hours=1)
 
@@ -113,6 +115,36 @@ def test_files_under_another_scheme_are_mixed():
 def test_what_lies_beside_the_folder_is_outside():
     assert outside("s3://lake/silver/orders_changes/a", "s3://lake/silver/orders")
     assert not outside("s3://lake/silver/orders/a", "s3://lake/silver/orders/")
+
+
+def test_a_rewrite_that_keeps_the_rows_is_proven_and_one_that_does_not_is_found(table):
+    before = versions(table)[-1]
+    replace(table)
+    check_rows("silver.orders", table, before)
+    kept = versions(table)[-1]
+    replace(table, **{"total-records": "59"})
+    check_rows("silver.orders", table, versions(table)[-1])
+    with pytest.raises(RowsChanged, match="had 60 rows before maintenance, should have as many after it, and has 59"):
+        check_rows("silver.orders", table, kept)
+
+
+def test_rows_that_somebody_else_adds_meanwhile_are_not_taken_for_a_change(table):
+    before = versions(table)[-1]
+    append(table, [file("other", 5)])
+    replace(table)
+    append(table, [file("another", 5)])
+    check_rows("silver.orders", table, before)
+
+
+@pytest.mark.parametrize(("left", "found"), [("50", ""), ("40", "should have 50 of them after it, and has 40")])
+def test_rows_that_were_to_end_and_no_others_are_gone(table, left, found):
+    before = versions(table)[-1]
+    replace(table, **{"total-records": left, LIFETIME: "true"})
+    if found:
+        with pytest.raises(RowsChanged, match=found):
+            check_rows("silver.orders", table, before, ended=10)
+    else:
+        check_rows("silver.orders", table, before, ended=10)
 
 
 @pytest.mark.parametrize(

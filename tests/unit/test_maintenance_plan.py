@@ -105,12 +105,17 @@ def test_a_partition_of_whose_rows_many_are_deleted_is_rewritten(deleted, rewrit
     assert bool(found.steps) is rewritten
     if rewritten:
         assert "101 of 1000 rows are deleted but still read" in found.steps[0].reason
-        assert found.steps[0].call.options["delete-ratio-threshold"] == "0.1000"
+        assert found.steps[0].call.options["delete-file-threshold"] == "1"
 
 
 def test_any_deleted_row_is_too_many_where_the_contract_says_so():
     found = planned(table(part(1, deleted_rows=1, delete_files=1)), {"deleted_share": "0%"})
     assert found.steps[0].call.options["delete-file-threshold"] == "1"
+
+
+def test_a_few_deleted_rows_do_not_make_a_full_file_small():
+    found = planned(table(small(1, deleted_rows=10, delete_files=1)))
+    assert "delete-file-threshold" not in found.steps[0].call.options
 
 
 def test_the_partition_that_is_being_written_is_never_rewritten():

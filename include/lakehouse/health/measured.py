@@ -60,7 +60,7 @@ def health(found: Table, target_bytes: int = TARGET) -> TableHealth:
     return TableHealth(
         files=len(sizes),
         bytes=sum(sizes),
-        rows=_rows(snapshot),
+        rows=rows_of(snapshot),
         median_bytes=_quantile(sizes, 0.5),
         p95_bytes=_quantile(sizes, 0.95),
         small_files=sum(one.small_files for one in partitions),
@@ -97,17 +97,18 @@ def _of_metadata(found: Table, snapshot: Snapshot | None) -> dict[str, Any]:
 def _written_at(found: Table, snapshot: Snapshot | None) -> datetime | None:
     """When rows last changed. Maintenance changes none: it must not make a stale table look fresh."""
     line = history(found, snapshot.snapshot_id) if snapshot else []
-    newest = next((one for one in line if not _maintained(one)), None)
+    newest = next((one for one in line if not is_maintenance(one)), None)
     return datetime.fromtimestamp(newest.timestamp_ms / 1000, UTC) if newest else None
 
 
-def _maintained(snapshot: Snapshot) -> bool:
+def is_maintenance(snapshot: Snapshot) -> bool:
+    """Whether a version was made by maintenance: no row that lives on is different in it."""
     summary = snapshot.summary
     return summary is not None and (summary.operation == Operation.REPLACE or summary.get(LIFETIME) is not None)
 
 
-def _rows(snapshot: Snapshot | None) -> int:
-    """A deletion vector removes rows of files that still count them."""
+def rows_of(snapshot: Snapshot | None) -> int:
+    """The rows of a version as a reader counts them: a deletion vector removes some of files that still count them."""
     totals: Mapping[str, str] = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
     return int(totals.get("total-records", 0)) - int(totals.get("total-position-deletes", 0))
 

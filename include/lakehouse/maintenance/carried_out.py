@@ -12,10 +12,9 @@ from pyiceberg.table import Table
 from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
 
 from lakehouse import jobs, naming
-from lakehouse.catalog import catalog, history, ref_snapshot, table
+from lakehouse.catalog import catalog, table
 from lakehouse.contracts.load import loaded
 from lakehouse.contracts.model import AnyContract
-from lakehouse.errors import LakehouseError
 from lakehouse.health import TableHealth, health
 from lakehouse.health.score import score, told
 from lakehouse.jobs import Call, Maintained, MaintainJob
@@ -23,7 +22,8 @@ from lakehouse.ledger import leases
 from lakehouse.ledger import maintenance as log
 from lakehouse.maintenance.landing_files import remove_landing_files
 from lakehouse.maintenance.orphans import confirm
-from lakehouse.maintenance.reachable import check
+from lakehouse.maintenance.proof import RowsChanged, check_rows, own_versions
+from lakehouse.maintenance.reachable import check as check_files
 from lakehouse.maintenance.step import Step
 from lakehouse.plan import Attempt, settle
 from lakehouse.retention import drop_old_branches, keep_inputs
@@ -31,10 +31,6 @@ from lakehouse.steps import LeaseHeld, take_lease
 
 RunJob = Callable[[MaintainJob], None]
 _LISTED = 100  # of the files that a procedure names, this many are kept in the ledger
-
-
-class RowsChanged(LakehouseError):
-    """Maintenance must never change a row."""
 
 
 @dataclass(frozen=True)
@@ -78,14 +74,20 @@ def _leased(dataset: str, attempt: Attempt) -> Iterator[None]:
 
 
 def _tidy(contract: AnyContract) -> Iterator[str]:
-    """What must be right before any version expires, and what needs no Spark."""
-    # A batch whose publish is not confirmed is looked for among the snapshots: before any of them expires.
-    settle(contract.dataset)
-    now, everything = datetime.now(UTC), loaded()
-    keep_inputs(contract.dataset, list(everything.contracts.values()), now, all_known=not everything.problems)
+    """What needs no Spark, and no plan."""
+    _keep(contract)
     for name in contract.tables:
-        for ref in drop_old_branches(contract, name, now):
+        for ref in drop_old_branches(contract, name, datetime.now(UTC)):
             yield f"{name}: dropped {ref}, the branch of a batch that failed its audit"
+
+
+def _keep(contract: AnyContract) -> None:
+    """What must be right before any version expires; a writer may have died since the last step."""
+    # A batch whose publish is not confirmed is looked for among the snapshots.
+    settle(contract.dataset)
+    everything = loaded()
+    known = list(everything.contracts.values())
+    keep_inputs(contract.dataset, known, datetime.now(UTC), all_known=not everything.problems)
 
 
 def _take(contract: AnyContract, step: Step, number: int, attempt: Attempt, run: RunJob) -> str:
@@ -93,6 +95,8 @@ def _take(contract: AnyContract, step: Step, number: int, attempt: Attempt, run:
     policy, retention = contract.maintenance, contract.retention
     before, started = _health(step.table, policy.target_bytes), time.monotonic()
     points = score(before, policy, retention, datetime.now(UTC)).total
+    if step.operation == "expire_snapshots":
+        _keep(contract)
     row = log.begin(step.table, step.operation, step.reason, before, points)
     try:
         done = _done(step, before, _answer(contract, step, number, attempt, run), policy.target_bytes)
@@ -167,12 +171,10 @@ def _called(dataset: str, name: str, call: Call, verb: str, attempt: Attempt, ru
 
 
 def _done(step: Step, before: TableHealth, answer: Maintained, target_bytes: int) -> Done:
-    """The table as it is now, and what the versions since then read and wrote."""
+    """The table as it is now, and what maintenance's own versions since then read and wrote."""
     found = _table(step.table)
     read = written = 0
-    for one in history(found, ref_snapshot(found)):
-        if one.snapshot_id == before.snapshot_id:
-            break
+    for one in own_versions(found, before.snapshot_id):
         summary = one.summary.additional_properties if one.summary else {}
         read += int(summary.get("removed-files-size", 0))
         written += int(summary.get("added-files-size", 0))
@@ -181,14 +183,10 @@ def _done(step: Step, before: TableHealth, answer: Maintained, target_bytes: int
 
 def _proven(step: Step, done: Done) -> int:
     """No row more or less than it should, and every file that a version names is there; returns how many these are."""
+    found = _table(step.table)
     ended = sum(one.rows - one.deleted_rows for one in done.before.partitions if one.name in step.partitions)
-    if done.before.rows - ended != done.after.rows:
-        less = f", of which {ended} were to go," if ended else ""
-        raise RowsChanged(
-            f"{step.table} had {done.before.rows} rows before {step.operation}{less} and {done.after.rows} after it; "
-            "roll it back"
-        )
-    return check(step.table, _table(step.table))
+    check_rows(step.table, found, done.before.snapshot_id, ended)
+    return check_files(step.table, found)
 
 
 def _health(name: str, target_bytes: int) -> TableHealth:

@@ -115,7 +115,7 @@ def _steps(table: str, policy: Maintenance, group: list[PartitionHealth], *, sor
                 procedure="rewrite_data_files",
                 where=where,
                 sort_order=_sort_order(policy) if sort else None,
-                options=_options(policy) | ({"max-files-to-rewrite": str(most)} if times > 1 else {}),
+                options=_options(policy, group) | ({"max-files-to-rewrite": str(most)} if times > 1 else {}),
             ),
         )
 
@@ -145,9 +145,9 @@ def _sort_order(policy: Maintenance) -> str | None:
     return orders.get(policy.way)
 
 
-def _options(policy: Maintenance) -> dict[str, str]:
-    share = policy.deleted_share
-    deletes = {"delete-ratio-threshold": f"{share:.4f}"} if share else {"delete-file-threshold": "1"}
+def _options(policy: Maintenance, group: Sequence[PartitionHealth]) -> dict[str, str]:
+    # Iceberg counts deleted rows only where a delete names its file: by the number of deletes it finds them all.
+    deleted = any(_many_deleted(one, policy) for one in group)
     return {
         "target-file-size-bytes": str(policy.target_bytes),
         "min-input-files": str(policy.min_input_files),
@@ -156,5 +156,5 @@ def _options(policy: Maintenance) -> dict[str, str]:
         "max-file-group-size-bytes": str(policy.slice_mb << 20),
         "max-concurrent-file-group-rewrites": "2",
         "remove-dangling-deletes": "true",
-        **deletes,
+        **({"delete-file-threshold": "1"} if deleted else {}),
     }
