@@ -13,17 +13,21 @@ from io import BytesIO
 import pyarrow.parquet as pq
 import pytest
 
+from lakehouse.catalog import catalog
 from lakehouse.health import health
 from lakehouse.maintenance.reachable import listed
 from lakehouse.naming import table_sql
-from lakehouse.settings import ROOT
+from lakehouse.query import run_sql
+from lakehouse.settings import ROOT, settings
 from lakehouse.store import client
+from tests.bench.counting import counted
 from tests.stack.shop import in_session
 from tests.stack.tables import loaded
-from tests.stack.worn import Worn, keep, planned
+from tests.stack.worn import DAYS, Worn, keep, planned
 
 FEW, MANY = 10_000, 100_000
 FILES, ROWS_A_FILE = 500, 24_000
+OBJECTS, EVENTS = 20_000, 500
 pytestmark = pytest.mark.timeout(3600)
 
 
@@ -105,3 +109,52 @@ def test_a_window_that_finds_nothing_to_do(report, spark, many_files):
     begun = time.perf_counter()
     assert planned(contract).steps == ()
     report.add("a window that finds nothing to do (at most 5 s)", [time.perf_counter() - begun])
+
+
+@pytest.fixture
+def streamed(spark) -> Iterator[Worn]:
+    """20,000 objects in two days, as a stream of ten thousand events a second that commits all the time leaves them."""
+    made = Worn.made(spark)
+    for commit in range(OBJECTS // 1_000):
+        first = commit * 1_000 * EVENTS
+        day = DAYS[commit % 2]
+        rows = spark.sql(
+            f"SELECT id, TIMESTAMP '{day} 12:00:00' AS at, id * 3 AS amount "
+            f"FROM range({first}, {first + 1_000 * EVENTS}, 1, 1000)"
+        )
+        rows.writeTo(table_sql(made.name)).append()
+    yield made
+    made.drop()
+
+
+def asked(name: str, stack, monkeypatch) -> tuple[dict[str, float], tuple]:
+    """One fixed query: seconds to plan and to answer it, and the store's requests."""
+    begun = time.perf_counter()
+    list(loaded(name).scan(row_filter="at < '2026-01-02T00:00:00+00:00'").plan_files())
+    planning = time.perf_counter() - begun
+    with counted(stack.s3_endpoint) as way, monkeypatch.context() as patch:
+        patch.setenv("LAKEHOUSE_S3_ENDPOINT", way.endpoint)
+        settings.cache_clear()
+        catalog.cache_clear()
+        begun = time.perf_counter()
+        rows = run_sql(f"SELECT count(*), sum(amount) FROM {name} WHERE at < TIMESTAMP '2026-01-02'")[1][0]
+        answering = time.perf_counter() - begun
+        patch.undo()
+    settings.cache_clear()
+    catalog.cache_clear()
+    return {"planning, s": planning, "the query, s": answering, "requests to the store": way.requests}, rows
+
+
+def test_twenty_thousand_small_files_before_and_after(report, spark, stack, streamed, monkeypatch):
+    before, rows = asked(streamed.name, stack, monkeypatch)
+    begun = time.perf_counter()
+    keep(streamed.contract(target_file_mb=128, min_manifests=4), in_session(spark))
+    report.add(f"maintenance of {OBJECTS:,} objects", [time.perf_counter() - begun])
+    after, same = asked(streamed.name, stack, monkeypatch)
+    assert same == rows
+    assert health(loaded(streamed.name)).files < 10
+    for name, value in before.items():
+        unit = "s" if name.endswith(", s") else ""
+        report.add(f"{OBJECTS:,} objects: {name}", [value], unit)
+        report.add(f"{OBJECTS:,} objects: {name}, maintained", [after[name]], unit)
+        report.add(f"{OBJECTS:,} objects: {name}, won", [value / max(after[name], 1e-3)], "×")
