@@ -16,7 +16,6 @@ from datetime import UTC, datetime
 from uuid import uuid4
 
 import pytest
-from pyiceberg.exceptions import NoSuchTableError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -165,8 +164,13 @@ def maintaining(soak: Soak, tables: list[Soaked], spark: SparkSession) -> Callab
         for table in tables:
             try:
                 lines = keep(table.contract(retention=RETENTION), in_session(spark))
-            except (LeaseHeld, NoSuchTableError):
+            except LeaseHeld:
                 soak.counts["put off"] += 1
+                continue
+            except PySparkException as error:
+                if not CONFLICT.search(str(error)):
+                    raise
+                soak.counts["conflicts of maintenance"] += 1
                 continue
             for line in lines:
                 soak.counts[line.split(": ")[1].split(",")[0]] += 1

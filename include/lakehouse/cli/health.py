@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakehouse.cli.data import show
+from lakehouse.errors import LakehouseError
 
 if TYPE_CHECKING:
     from lakehouse.health.inspected import Inspected
@@ -26,7 +27,9 @@ def health(
     from lakehouse.health.inspected import inspect, inspect_all, owner
 
     now = datetime.now(UTC)
-    if table and history:
+    if history:
+        if not table:
+            raise LakehouseError("name the table whose history is asked for, such as silver.orders")
         _show_history(table, history)
         return
     if table:
