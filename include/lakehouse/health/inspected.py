@@ -40,8 +40,9 @@ def inspect(name: str, contract: AnyContract, now: datetime) -> Inspected | None
         return None
     measured = health(found, contract.maintenance.target_bytes)
     judged = score(measured, contract.maintenance, contract.retention, now)
-    kept.record(name, measured, judged)
-    return Inspected(name, contract, measured, judged)
+    one = Inspected(name, contract, measured, judged)
+    kept.record(name, measured, judged, one.concerns)
+    return one
 
 
 def inspect_all(contracts: Iterable[AnyContract], now: datetime) -> Iterator[Inspected]:

@@ -182,6 +182,7 @@ health = Table(
     Column("score", Integer, nullable=False),
     Column("parts", JSONB, nullable=False),  # of the score, each with its reason
     Column("facts", JSONB, nullable=False),  # without those of each partition
+    Column("concerns", JSONB, nullable=False),  # what is past its threshold, by kind
     Column("at", _Time, nullable=False),
     Index("health_by_table", "table_name", "id"),
 )
