@@ -8,7 +8,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.transforms import BucketTransform, HourTransform, IdentityTransform, MonthTransform, YearTransform
+from pyiceberg.transforms import (
+    BucketTransform,
+    HourTransform,
+    IdentityTransform,
+    MonthTransform,
+    VoidTransform,
+    YearTransform,
+)
 from pyiceberg.types import DateType, LongType, NestedField, StringType, TimestamptzType
 
 from lakehouse.health import health
@@ -132,8 +139,11 @@ def between(first: str, end: str) -> str:
         (3, IdentityTransform(), None, "`region` IS NULL", None),
         (1, IdentityTransform(), 7, "`id` = 7", None),
         (1, BucketTransform(16), 3, None, None),
+        (2, VoidTransform(), None, None, None),
+        (2, IdentityTransform(), 1_500_000, "`at` = TIMESTAMP '1970-01-01 00:00:01.500000'",
+         datetime(1970, 1, 1, 0, 0, 1, 500_001, tzinfo=UTC)),
     ],
-    ids=["hour", "month", "year", "date", "text", "null", "number", "bucket"],
+    ids=["hour", "month", "year", "date", "text", "null", "number", "bucket", "void", "time"],
 )  # fmt: skip
 def test_a_partition_is_picked_by_a_condition_on_its_column(source, transform, value, where, ends):
     told = described(PartitionSpec(PartitionField(source, 1000, transform, "p")), SCHEMA, (value,))

@@ -15,6 +15,7 @@ from pyiceberg.transforms import (
     IdentityTransform,
     MonthTransform,
     TimeTransform,
+    VoidTransform,
     YearTransform,
 )
 from pyiceberg.typedef import Record
@@ -37,7 +38,10 @@ _TIMES = (TimestampType, TimestamptzType)
 
 @dataclass(frozen=True)
 class Described:
-    """A partition's name, the SQL condition that picks it, and the end of its time; None where there is none."""
+    """A partition's name, the SQL condition that picks it, and the end of its time; None where there is none.
+
+    The condition holds for no row of a later time than the end: rows are deleted by it.
+    """
 
     name: str
     where: str | None
@@ -60,7 +64,7 @@ def _conditions(
 ) -> Iterator[tuple[str | None, datetime | None]]:
     for field, value in zip(spec.fields, values, strict=True):
         column = schema.find_column_name(field.source_id)
-        if column is None:  # the column is gone, and nobody can ask for it
+        if column is None or isinstance(field.transform, VoidTransform):  # nobody can ask for it any more
             yield None, None
         elif value is None:
             yield f"{quoted(column)} IS NULL", None
@@ -79,7 +83,8 @@ def _condition(field: PartitionField, kind: IcebergType, column: str, value: Any
         first = EPOCH + timedelta(days=_days(value))
         return f"{column} = {_time(kind, first)}", first + timedelta(days=1)
     if isinstance(kind, _TIMES):
-        return None, EPOCH + timedelta(microseconds=value) if isinstance(value, int) else None
+        first = EPOCH + timedelta(microseconds=value)
+        return f"{column} = {_time(kind, first)}", first + timedelta(microseconds=1)
     return _equals(kind, column, value), None
 
 
@@ -110,4 +115,6 @@ def _span(transform: TimeTransform[Any], value: Any) -> tuple[datetime, datetime
 
 def _time(kind: IcebergType, moment: datetime) -> str:
     """A moment as an SQL literal of the column's type; sessions count in UTC."""
-    return f"DATE '{moment:%Y-%m-%d}'" if isinstance(kind, DateType) else f"TIMESTAMP '{moment:%Y-%m-%d %H:%M:%S}'"
+    if isinstance(kind, DateType):
+        return f"DATE '{moment:%Y-%m-%d}'"
+    return f"TIMESTAMP '{moment:%Y-%m-%d %H:%M:%S}{f'.{moment:%f}' if moment.microsecond else ''}'"
