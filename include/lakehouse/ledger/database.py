@@ -78,6 +78,7 @@ inputs = Table(
     Column("rows", BigInteger, nullable=False),
     Column("same_as", Text, nullable=False),  # the file that brought the same bytes before, or nothing
     Column("dataset", String, nullable=False),
+    Column("removed_at", _Time),  # from the landing bucket, because its lifetime was over
     Index("inputs_by_uri", "dataset", "uri"),
     Index("inputs_by_size", "dataset", "bytes"),
     Index("inputs_corrections", "dataset", "uri", postgresql_where=text("replaces <> ''")),
@@ -194,9 +195,28 @@ maintenance = Table(
     Column("reason", Text, nullable=False),
     Column("before", JSONB, nullable=False),
     Column("after", JSONB, nullable=False),
-    Column("outcome", String, nullable=False),
+    Column("outcome", String, nullable=False),  # begun, done, or what went wrong
     Column("seconds", Float, nullable=False),
     Column("at", _Time, nullable=False),
+    Column("score_before", Integer),
+    Column("score_after", Integer),
+    Column("bytes_read", BigInteger),
+    Column("bytes_written", BigInteger),
+    Column("files_checked", BigInteger),  # that versions name, and that are there
+    Column("detail", JSONB),  # the procedure's own counters, and files that it named
+)
+
+health = Table(
+    "health",
+    metadata,
+    Column("id", BigInteger, primary_key=True, autoincrement=True),
+    Column("table_name", String, nullable=False),
+    Column("score", Integer, nullable=False),
+    Column("parts", JSONB, nullable=False),  # of the score, each with its reason
+    Column("facts", JSONB, nullable=False),  # without those of each partition
+    Column("concerns", JSONB, nullable=False),  # what is past its threshold, by kind
+    Column("at", _Time, nullable=False),
+    Index("health_by_table", "table_name", "id"),
 )
 
 _CREATION_LOCK = 7_316_542_001
