@@ -25,6 +25,7 @@ class Run:
     run_id: str
     day: date
     state: str
+    note: str | None = None
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,10 @@ class AirflowApi:
         answer = self._ask("POST", "/auth/token", json=self._login)
         if answer.is_error:
             raise LakehouseError(f"Airflow at {self._url} refuses the login of {self._login['username']}.")
-        self._client.headers["Authorization"] = f"Bearer {answer.json()['access_token']}"
+        found = self._read(answer)
+        if not isinstance(found, dict) or "access_token" not in found:
+            raise self._stranger()
+        self._client.headers["Authorization"] = f"Bearer {found['access_token']}"
 
     def dags(self) -> set[str]:
         """Ids of all DAGs that have been parsed."""
@@ -149,7 +153,19 @@ class AirflowApi:
             answer = self._ask(method, path, **options)
         if answer.is_error:
             raise LakehouseError(f"Airflow at {self._url} refused {method} {path}: {answer.status_code}.")
-        return answer.json()
+        return self._read(answer)
+
+    def _read(self, answer: httpx.Response) -> Any:
+        """What an answer says; a page of somebody in between is none."""
+        try:
+            return answer.json()
+        except ValueError:
+            raise AirflowUnreachable(
+                f"what answers at {self._url} is not Airflow's API: see `lakehouse status`."
+            ) from None
+
+    def _stranger(self) -> AirflowUnreachable:
+        return AirflowUnreachable(f"what answers at {self._url} is not Airflow's API: see `lakehouse status`.")
 
     def _ask(self, method: str, path: str, **options: Any) -> httpx.Response:
         """One request; one that only reads is repeated while a busy machine lets it time out."""
@@ -163,7 +179,7 @@ class AirflowApi:
 
 def _run(found: dict[str, Any]) -> Run:
     day = datetime.fromisoformat(found["logical_date"]).date()
-    return Run(found["dag_id"], found["dag_run_id"], day, found["state"])
+    return Run(found["dag_id"], found["dag_run_id"], day, found["state"], found.get("note"))
 
 
 def _last_event(content: Any) -> str:

@@ -33,8 +33,8 @@ from lakehouse.settings import settings
 from lakehouse.sla import Kind
 from lakehouse.stack.supervision import Supervisor
 from lakehouse.store import client
+from tests.receiver import Receiver
 from tests.stack.harness import LAKEHOUSE, eventually, free_ports
-from tests.stack.receiver import Receiver
 
 pytestmark = pytest.mark.timeout(3000)
 

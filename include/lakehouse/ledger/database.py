@@ -141,6 +141,7 @@ sla_misses = Table(
     Column("root", String),  # the dataset or service that is to blame
     Column("root_interval", String),
     Column("behind", String),  # the alert that tells of this miss
+    Column("freed_at", _Time),  # when what it waited behind was gone
     Column("told_at", _Time),  # when it got an alert of its own
     Column("told", JSONB),  # what only the alert says: severity, blocks, link
     UniqueConstraint("dataset", "interval_start", "kind"),
@@ -220,6 +221,10 @@ health = Table(
 )
 
 _CREATION_LOCK = 7_316_542_001
+# A process that is stopped or lost in the middle must not hold what it has locked for ever.
+_OPTIONS = "-c timezone=utc -c statement_timeout=60000 -c idle_in_transaction_session_timeout=120000"
+# A server that has vanished is noticed, too.
+_KEEPALIVE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 60000}
 
 
 class LedgerUnreachable(LakehouseError, ConnectionError):
@@ -239,7 +244,7 @@ def engine() -> Engine:
         settings().ledger_url.get_secret_value(),
         pool_pre_ping=True,
         pool_size=2,
-        connect_args={"connect_timeout": 10, "options": "-c timezone=utc -c statement_timeout=60000"},
+        connect_args={"connect_timeout": 10, "options": _OPTIONS, **_KEEPALIVE},
     )
     try:
         with made.begin() as connection:
