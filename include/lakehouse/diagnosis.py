@@ -73,6 +73,7 @@ class Diagnosis:
     root: str
     root_interval: str = ""
     run_id: str = ""
+    path: tuple[tuple[str, str], ...] = ()  # the inputs on the way to the root, each with the interval that it lacks
 
 
 def diagnose(dataset: str, interval: Interval, world: World) -> Diagnosis:
@@ -84,7 +85,8 @@ def diagnose(dataset: str, interval: Interval, world: World) -> Diagnosis:
             return Diagnosis(Cause.UPSTREAM_LATE, f"{name} has no contract", name, str(lacking))
         found = diagnose(name, lacking, world)
         told = found.detail if found.cause is Cause.UPSTREAM_LATE else _because(name, found)
-        return replace(found, cause=Cause.UPSTREAM_LATE, detail=told, run_id=_run_id(dataset, interval, world))
+        own_run, path = _run_id(dataset, interval, world), ((name, str(lacking)), *found.path)
+        return replace(found, cause=Cause.UPSTREAM_LATE, detail=told, run_id=own_run, path=path)
     return _own(dataset, interval, world)
 
 

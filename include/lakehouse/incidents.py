@@ -39,7 +39,10 @@ def teller(group: Sequence[Miss]) -> Miss:
 
 
 def covering(miss: Miss, others: Iterable[Miss]) -> Miss | None:
-    """The open alert that tells of this miss already, and is as grave: its root's, or one that has the same root."""
+    """The open alert that tells of this miss already, and is as grave.
+
+    That is its root's, that of an input on the way there, or one that has the same root.
+    """
     gravity = SEVERITIES.index(miss.severity)
     told = (other for other in others if other.told_at and SEVERITIES.index(other.severity) <= gravity)
     return next((other for other in told if _tells_of(other, miss)), None)
@@ -50,8 +53,8 @@ def _tells_of(other: Miss, miss: Miss) -> bool:
         return False
     if other.dataset == miss.dataset and (miss.kind is Kind.FRESH or (miss.cause in _OF_DAG and _alike(other, miss))):
         return True  # an interval that is late makes its table stale; a paused DAG makes every interval late
-    root = (miss.root, miss.root_interval)
-    return root in ((other.root, other.root_interval), (other.dataset, str(other.interval)))
+    itself = (other.dataset, str(other.interval))
+    return itself in miss.path or (miss.root, miss.root_interval) in (itself, (other.root, other.root_interval))
 
 
 def _alike(other: Miss, miss: Miss) -> bool:

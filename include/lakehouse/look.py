@@ -110,6 +110,7 @@ class Looking:
             severity=_gravest(self.seen.contracts[name] for name in (miss.dataset, *behind)),
             link=_link(miss.dataset, found.run_id),
             freed_at=freed,
+            path=found.path,
         )
 
     def _record(self, miss: Miss, group: list[Miss]) -> None:

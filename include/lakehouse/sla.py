@@ -88,6 +88,7 @@ class Miss:
     blocks: tuple[str, ...] = ()
     link: str = ""
 
+    path: tuple[tuple[str, str], ...] = ()  # the inputs on the way to the root, each with the interval that it lacks
     known_as: str = ""  # in the ledger
 
     @property

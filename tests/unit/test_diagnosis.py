@@ -142,6 +142,7 @@ def test_what_waits_for_another_dataset_names_the_root_and_what_is_wrong_there()
     found = why("gold.g", airflow=run("running", WAITS))
     assert (found.cause, found.root, found.root_interval) == (Cause.UPSTREAM_LATE, "bronze.a", str(DAY))
     assert found.detail == "bronze.a: sensor_waiting, waiting for landing/a/_SUCCESS"
+    assert found.path == (("silver.a", str(DAY)), ("bronze.a", str(DAY)))
 
 
 def test_the_nearest_dataset_that_lacks_only_its_own_run_is_the_root():

@@ -30,6 +30,11 @@ def test_what_waits_for_a_root_is_told_by_the_roots_alert():
     assert covering(miss("gold.g", root="bronze.a"), [BRONZE]) == BRONZE
 
 
+def test_an_input_on_the_way_to_the_root_tells_of_it_too_whatever_the_root_is_now():
+    behind = miss("gold.g", root="airflow-triggerer", root_interval="", path=(("bronze.a", str(DAY)),))
+    assert covering(behind, [BRONZE]) == BRONZE
+
+
 def test_an_alert_that_nobody_was_told_of_covers_nothing():
     assert covering(miss("gold.g", root="bronze.a"), [replace(BRONZE, told_at=None)]) is None
 
