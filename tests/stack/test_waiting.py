@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -192,13 +193,15 @@ def asked(proxy: Proxy, source: str) -> list[float]:
 def rests(proxy: Proxy, source: str) -> list[float]:
     """How long the catalog was left in peace between two questions for a source."""
     times = asked(proxy, source)
-    return [later - earlier for earlier, later in zip(times, times[1:], strict=False)]
+    return [later - earlier for earlier, later in pairwise(times)]
 
 
 def test_fifty_waiting_runs_hold_no_worker_and_cost_the_catalog_as_much_as_one(fifty, own, counted, readers, airflow):
     """Each table is asked as if one run waited for it: every two seconds at first, then ever more seldom."""
     sources = list(readers)
-    eventually(lambda: all(max(rests(counted, s)) > SELDOM for s in sources), 120, "both are asked but seldom")
+    eventually(
+        lambda: all(max(rests(counted, s), default=0) > SELDOM for s in sources), 120, "both are asked but seldom"
+    )
     print(f"\n{READERS * DAYS} runs wait for {len(sources)} tables; requests to the catalog a minute:")
     for source in sources:
         found = rests(counted, source)
