@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,7 +21,7 @@ class Proxy:
 
     def __init__(self, upstream: str, update: bytes, fault: Fault) -> None:
         self._first = threading.Lock()
-        self.seen: list[tuple[str, str]] = []  # each request, as method and path
+        self.seen: list[tuple[float, str]] = []  # each request: when, and for what
         self.struck = threading.Event()
         self.released = threading.Event()
         proxy = self
@@ -30,7 +31,7 @@ class Proxy:
                 """The catalog has a log of its own."""
 
             def _pass_on(self) -> None:
-                proxy.seen.append((self.command, self.path))
+                proxy.seen.append((time.monotonic(), self.path))
                 body = self.rfile.read(int(self.headers.get("content-length") or 0))
                 strikes = self.command == "POST" and update in body and proxy._first.acquire(blocking=False)
                 if strikes and fault == "held":
