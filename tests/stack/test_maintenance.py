@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
@@ -292,3 +293,48 @@ def test_a_dry_run_explains_itself_and_changes_nothing(worn, spark):
     assert "2. Pack small files together." in text
     assert "The rows stay the same." in text
     assert loaded(worn.name).metadata_location == before
+
+
+@pytest.fixture
+def with_contract(spark, running) -> Iterator[Worn]:
+    """A worn table whose contract lies where the commands look for it."""
+    made = Worn.made(spark, "bronze")
+    file = running.folder / "contracts" / "bronze" / f"{made.name.split('.')[1]}.yaml"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(CONTRACT.format(name=made.name))
+    yield made
+    file.unlink()
+    made.drop()
+
+
+CONTRACT = """
+dataset: {name}
+description: Wears out.
+owner: team
+start: 2026-01-01
+source: {{kind: files, path: "worn/{{interval:%Y-%m-%d}}/"}}
+sla: {{ready_within: 1h}}
+retention: {{snapshots: 7d}}
+maintenance: {{tier: hot, min_input_files: 3}}
+"""
+
+
+def test_the_commands_say_do_and_log_it(with_contract, spark, running):
+    worn = with_contract
+    worn.wear(spark, files=3)
+    before = loaded(worn.name).metadata_location
+    said = running.lakehouse("maintain", worn.name, "--dry-run").stdout
+    assert f"{worn.name}: health " in said
+    assert "Why: In at_day=2026-01-01 and 2 more partitions 9 of 9 files are smaller" in said
+    assert "3 steps on 1 table" in said
+    assert loaded(worn.name).metadata_location == before, "a dry run changes nothing"
+    (facts,) = json.loads(running.lakehouse("health", worn.name, "--json").stdout)
+    assert (facts["files"], len(facts["partitions"])) == (9, 3)
+    assert "small files" in running.lakehouse("health", worn.name).stdout
+    running.lakehouse("maintain", worn.name)
+    worn.holds_its_rows()
+    logged = running.lakehouse("maintenance", "log", worn.name).stdout
+    assert "9 → 3" in logged
+    assert worn.name in running.lakehouse("health").stdout
+    assert "Nothing to do." in running.lakehouse("maintain", worn.name, "--dry-run").stdout
+    assert len(running.lakehouse("health", worn.name, "--history", "3").stdout.splitlines()) == 4

@@ -34,9 +34,9 @@ class Worn:
     rows: dict[int, tuple[date, int]] = field(default_factory=dict)
 
     @classmethod
-    def made(cls, spark: SparkSession) -> Worn:
-        found = cls(f"gold.worn_{uuid4().hex[:8]}")
-        spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.gold")
+    def made(cls, spark: SparkSession, layer: str = "gold") -> Worn:
+        found = cls(f"{layer}.worn_{uuid4().hex[:8]}")
+        spark.sql(f"CREATE NAMESPACE IF NOT EXISTS lake.{layer}")
         modes = ", ".join(f"'write.{verb}.mode' = 'merge-on-read'" for verb in ("merge", "update", "delete"))
         spark.sql(
             f"CREATE TABLE {table_sql(found.name)} (id BIGINT, at TIMESTAMP, amount BIGINT) USING iceberg "
