@@ -183,7 +183,12 @@ def _run(found: dict[str, Any]) -> Run:
 
 
 def _last_event(content: Any) -> str:
-    """The last line that a task's log says something in."""
-    events = [entry.get("event", "") if isinstance(entry, dict) else str(entry) for entry in content]
-    lines = [line.strip() for event in events for line in str(event).splitlines() if line.strip()]
+    """The last line that a task's log says something in; of an exception, what it says."""
+    events = [_said(entry) if isinstance(entry, dict) else str(entry) for entry in content]
+    lines = [line.strip() for event in events for line in event.splitlines() if line.strip()]
     return next((line for line in reversed(lines) if not line.startswith("::")), "its log is empty")
+
+
+def _said(entry: dict[str, Any]) -> str:
+    raised = next((one.get("exc_value") for one in entry.get("error_detail") or () if one.get("exc_value")), None)
+    return str(raised or entry.get("event", ""))

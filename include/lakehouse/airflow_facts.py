@@ -18,6 +18,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 PATIENCE_SECONDS = 10.0
 HEALTHY = "healthy"
+# What cannot be asked is said once, and again after an answer.
+_SAID: set[str] = set()
 # What a step's log says is worth a look: the others are at work, or have nothing to say yet.
 _TALKATIVE = ("failed", "up_for_retry", "deferred")
 
@@ -93,11 +95,15 @@ class AirflowFacts:
         if self._gone:
             return otherwise
         try:
-            return question(self._api)
+            answer = question(self._api)
         except (LakehouseError, LookupError, TypeError, ValueError) as error:  # the latter: an answer that is none
-            log.warning("%s", error)
+            if (told := str(error)) not in _SAID:
+                log.warning("%s", told)
+                _SAID.add(told)
             self._gone = vital or isinstance(error, AirflowUnreachable)
             return otherwise
+        _SAID.clear()
+        return answer
 
 
 @lru_cache(maxsize=1)
