@@ -42,6 +42,10 @@ class AirflowUnreachable(LakehouseError, ConnectionError):
     """Airflow's API does not answer."""
 
 
+class NotThere(LakehouseError, LookupError):
+    """Airflow does not know what was asked for."""
+
+
 class AirflowApi:
     """A session that logs in when it must: Airflow takes a few logins a minute, and a token for a day."""
 
@@ -84,7 +88,10 @@ class AirflowApi:
         """The run of one logical date."""
         at = logical_date.isoformat()
         found = self._pages(f"/api/v2/dags/{dag}/dagRuns", "dag_runs", logical_date_gte=at, logical_date_lte=at)
-        return next((_run(one) for one in found), None)
+        try:
+            return next((_run(one) for one in found), None)
+        except NotThere:  # a DAG that was just parsed is listed before it can be asked for its runs
+            return None
 
     def failed_runs(self, since: datetime) -> set[tuple[str, datetime]]:
         """The runs that have failed, by DAG and logical date, from this logical date on."""
@@ -152,7 +159,8 @@ class AirflowApi:
             self.log_in()
             answer = self._ask(method, path, **options)
         if answer.is_error:
-            raise LakehouseError(f"Airflow at {self._url} refused {method} {path}: {answer.status_code}.")
+            kind = NotThere if answer.status_code == httpx.codes.NOT_FOUND else LakehouseError
+            raise kind(f"Airflow at {self._url} refused {method} {path}: {answer.status_code}.")
         return self._read(answer)
 
     def _read(self, answer: httpx.Response) -> Any:
