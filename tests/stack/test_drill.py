@@ -70,7 +70,7 @@ sla: {{ready_within: {within}, severity: {severity}}}
 retention: {{snapshots: 7d}}
 maintenance: {{tier: weekly}}
 """
-BROKEN = "boom: {type: string, expr: \"raise_error('broken on purpose')\"}"
+BROKEN = "boom: {type: string, expr: no_such_function(id)}"
 GATE = "gates: [{row_count: {at_least: 1000}}]"
 
 
