@@ -36,7 +36,7 @@ from lakehouse.store import client
 from tests.receiver import Receiver
 from tests.stack.harness import LAKEHOUSE, eventually, free_ports
 
-pytestmark = pytest.mark.timeout(3000)
+pytestmark = [pytest.mark.timeout(3000), pytest.mark.full]
 
 AIRFLOW = ("airflow-api-server", "airflow-dag-processor", "airflow-scheduler", "airflow-triggerer")
 # New contracts become DAGs within half a minute; a busy machine takes longer.
