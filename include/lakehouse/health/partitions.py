@@ -38,10 +38,7 @@ _TIMES = (TimestampType, TimestamptzType)
 
 @dataclass(frozen=True)
 class Described:
-    """A partition's name, the SQL condition that picks it, and the end of its time; None where there is none.
-
-    The condition holds for no row of a later time than the end: rows are deleted by it.
-    """
+    """A partition's name, the SQL condition that picks it, and the end of its time; None where there is none."""
 
     name: str
     where: str | None

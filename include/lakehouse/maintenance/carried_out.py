@@ -20,7 +20,6 @@ from lakehouse.health.score import score, told
 from lakehouse.jobs import Call, Maintained, MaintainJob
 from lakehouse.ledger import leases
 from lakehouse.ledger import maintenance as log
-from lakehouse.maintenance.landing_files import remove_landing_files
 from lakehouse.maintenance.orphans import confirm
 from lakehouse.maintenance.proof import RowsChanged, check_rows, own_versions
 from lakehouse.maintenance.reachable import check as check_files
@@ -120,15 +119,11 @@ def _take(contract: AnyContract, step: Step, number: int, attempt: Attempt, run:
 
 
 def _answer(contract: AnyContract, step: Step, number: int, attempt: Attempt, run: RunJob) -> Maintained:
-    """Do it: by the catalog or the store alone, or by Spark."""
+    """Do it: by the catalog alone, or by Spark."""
     if step.operation == "set_properties":
         return _set_properties(step.table, step.properties)
-    if step.operation == "remove_landing_files":
-        return remove_landing_files(step.table, contract.retention, datetime.now(UTC))
     if step.operation == "remove_orphan_files":
         return _remove_orphans(contract.dataset, step, number, attempt, run)
-    if step.rows_from:  # before they go, so that no reader takes what is left for the whole
-        _set_properties(step.table, {naming.ROWS_FROM: step.rows_from.isoformat()})
     return _called(contract.dataset, step.table, _call(step), f"{step.operation}-{number}", attempt, run)
 
 
@@ -182,10 +177,9 @@ def _done(step: Step, before: TableHealth, answer: Maintained, target_bytes: int
 
 
 def _proven(step: Step, done: Done) -> int:
-    """No row more or less than it should, and every file that a version names is there; returns how many these are."""
+    """No row more or less than before, and every file that a version names is there; returns how many these are."""
     found = _table(step.table)
-    ended = sum(one.rows - one.deleted_rows for one in done.before.partitions if one.name in step.partitions)
-    check_rows(step.table, found, done.before.snapshot_id, ended)
+    check_rows(step.table, found, done.before.snapshot_id)
     return check_files(step.table, found)
 
 
@@ -206,8 +200,6 @@ def _line(step: Step, done: Done, before: int, after: int) -> str:
         "rewrite_manifests": f"lists of files {done.before.manifests} → {done.after.manifests}",
         "expire_snapshots": f"versions {done.before.snapshots} → {done.after.snapshots}",
         "remove_orphan_files": f"{len(done.answer.files)} files removed",
-        "delete_rows": f"{len(step.partitions)} partitions deleted",
-        "remove_landing_files": f"{done.answer.counters.get('removed', 0)} files removed",
         "set_properties": f"{len(step.properties)} settings changed",
     }
     return (

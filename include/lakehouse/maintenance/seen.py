@@ -10,7 +10,6 @@ from lakehouse.contracts.model import AnyContract, Contract
 from lakehouse.health.inspected import Inspected, inspect
 from lakehouse.intervals import Coverage
 from lakehouse.ledger import maintenance as log
-from lakehouse.ledger.lifetimes import count_ingested_before
 from lakehouse.maintenance.expiry import expirable
 from lakehouse.maintenance.orphans import refusal
 from lakehouse.maintenance.planned import Seen, orphans_due, plan
@@ -52,11 +51,5 @@ def _seen(one: Inspected, open_from: datetime | None, now: datetime) -> Seen:
         properties=found.properties,
         wanted=wanted(one.contract, one.name),
         last_done=done,
-        old_landing_files=_old_landing_files(one, now),
         orphans_refused=refusal(one.name, found) if due else "",
     )
-
-
-def _old_landing_files(one: Inspected, now: datetime) -> int:
-    kept = one.contract.retention.landing
-    return count_ingested_before(one.name, now - kept) if kept else 0
