@@ -1,4 +1,4 @@
-"""Maintain: one of Iceberg's own procedures, or the end of old rows, with the arguments that the plan gave."""
+"""Maintain: one of Iceberg's own procedures, with the arguments that the plan gave."""
 
 from __future__ import annotations
 
@@ -7,29 +7,15 @@ from typing import Any
 from pyspark.sql import Row, SparkSession
 
 from lakehouse.jobs import Call, Maintained, MaintainJob
-from lakehouse.naming import CATALOG, LIFETIME, table_sql
+from lakehouse.naming import CATALOG
 
 _ORPHAN = "orphan_file_location"
 
 
 def maintain(spark: SparkSession, job: MaintainJob) -> Maintained:
     """Call the procedure and return what it says."""
-    if job.call.procedure == "delete_rows":
-        return _delete_rows(spark, job)
     named, values = _arguments(job)
     return _answer(spark.sql(f"CALL {CATALOG}.system.{job.call.procedure}({', '.join(named)})", args=values).collect())
-
-
-def _delete_rows(spark: SparkSession, job: MaintainJob) -> Maintained:
-    """Take whole partitions away, marked so that nobody takes it for a change of data."""
-    if not job.call.where:
-        raise ValueError(f"{job.table}: rows are deleted by partition, and none was named")
-    spark.conf.set(f"spark.sql.iceberg.snapshot-property.{LIFETIME}", "true")
-    try:
-        spark.sql(f"DELETE FROM {table_sql(job.table)} WHERE {job.call.where}")
-    finally:
-        spark.conf.unset(f"spark.sql.iceberg.snapshot-property.{LIFETIME}")
-    return Maintained(counters={})
 
 
 def _arguments(job: MaintainJob) -> tuple[list[str], dict[str, Any]]:

@@ -111,11 +111,9 @@ class AuditJob(BatchJob):
 
 
 class Call(Document):
-    """One of Iceberg's maintenance procedures, or the deletion of rows, and its arguments."""
+    """One of Iceberg's maintenance procedures and its arguments."""
 
-    procedure: Literal[
-        "rewrite_data_files", "rewrite_manifests", "expire_snapshots", "remove_orphan_files", "delete_rows"
-    ]
+    procedure: Literal["rewrite_data_files", "rewrite_manifests", "expire_snapshots", "remove_orphan_files"]
     options: dict[str, str] = Field({})
     where: str | None = Field(None, description="Only files that may hold such rows.")
     sort_order: str | None = None

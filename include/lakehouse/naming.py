@@ -21,11 +21,6 @@ INPUTS = "lakehouse.inputs"
 CONTRACT = "lakehouse.contract"
 CODE = "lakehouse.code"
 
-# Rows of earlier times have been deleted because their lifetime was over.
-ROWS_FROM = "lakehouse.rows-from"
-# A version that such a deletion made: no change of data for whoever reads changes.
-LIFETIME = "lakehouse.lifetime"
-
 AUDIT_BRANCH = "audit_"
 # A tag that keeps a version because a published one was made from it.
 INPUT_TAG = "input_of_"

@@ -163,9 +163,6 @@ def _plan_clean(contract: Silver, interval: Interval, attempt: Attempt) -> Plan 
     source = table(contract.reads)
     if interval not in coverage(source):
         raise NotReady(f"{contract.reads} does not hold {interval} yet")
-    gone = source.properties.get(naming.ROWS_FROM) if source else None
-    if gone and interval.start < datetime.fromisoformat(gone):
-        raise LakehouseError(f"{contract.reads} no longer holds the rows of {interval}: their lifetime is over")
     known = batches.published_in(contract.reads, interval)
     if not known:
         raise LakehouseError(f"{contract.reads} holds {interval}, but the ledger knows no batch; restore the ledger")

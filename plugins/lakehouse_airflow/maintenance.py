@@ -6,9 +6,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import DAG, BaseOperator, CronTriggerTimetable
-from airflow.sdk.exceptions import AirflowSkipException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from lakehouse.contracts import contracts
+from lakehouse.errors import Failures
 from lakehouse.naming import SPARK_POOL, maintenance_dag_id
 from lakehouse.settings import settings
 from lakehouse_airflow.factory import DEFAULTS
@@ -59,35 +60,51 @@ class PlanOperator(BaseOperator):
     def execute(self, context: Context) -> list[dict[str, Any]]:
         from lakehouse.maintenance.window import is_open
 
-        now = datetime.now(UTC)
-        if context["dag_run"].run_type != "manual" and not is_open(settings().maintenance_window, now):
+        if context["dag_run"].run_type != "manual" and not is_open(settings().maintenance_window, datetime.now(UTC)):
             raise AirflowSkipException(f"put off: it is not {settings().maintenance_window} UTC")
         with one_sentence():
-            return [self._plan(one, now) for one in contracts() if one.maintenance.tier == self.tier]
+            return self._plans([one for one in contracts() if one.maintenance.tier == self.tier])
 
-    def _plan(self, contract: AnyContract, now: datetime) -> dict[str, Any]:
+    def _plans(self, asked: list[AnyContract]) -> list[dict[str, Any]]:
+        """A dataset that cannot be planned for fails in its own mapped task, and keeps no other from its turn."""
+        failures, made = Failures(), []
+        for one in asked:
+            with failures.of(one.dataset):
+                made.append(self._plan(one))
+        if not made:  # most likely a service is down, and a retry helps
+            failures.check()
+        for dataset, text in failures.told.items():
+            self.log.error("%s failed: %s", dataset, text)
+            made.append({"dataset": dataset, "steps": [], "failed": text})
+        return made
+
+    def _plan(self, contract: AnyContract) -> dict[str, Any]:
+        from lakehouse.ledger.database import now
         from lakehouse.maintenance.seen import plans
         from lakehouse.maintenance.told import lines
 
-        found = list(plans(contract, now))
+        found = list(plans(contract, now()))
         for inspected, plan in found:
             for line in lines(inspected, plan):
                 self.log.info("%s", line)
         steps = [step.model_dump(mode="json") for _, plan in found for step in plan.steps]
-        return {"dataset": contract.dataset, "steps": steps}
+        return {"dataset": contract.dataset, "steps": steps, "failed": ""}
 
 
 class MaintainOperator(Step):
     """Do what the plan says of one dataset, a slice at a time under its lease; one that is being written is put off."""
 
-    def __init__(self, *, steps: list[dict[str, Any]], **kwargs: Any) -> None:
+    def __init__(self, *, steps: list[dict[str, Any]], failed: str = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.steps = steps
+        self.failed = failed
 
     def step(self, context: Context) -> Any:
         from lakehouse.maintenance.carried_out import LeaseHeld, carry_out
         from lakehouse.maintenance.step import Step as Planned
 
+        if self.failed:
+            raise AirflowFailException(f"{self.dataset} could not be planned for: {self.failed}")
         planned = [Planned.model_validate(one) for one in self.steps]
         pause = settings().maintenance_pause_seconds
         try:

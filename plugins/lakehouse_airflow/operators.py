@@ -214,7 +214,7 @@ class ResolveOperator(Step):
             try:
                 counts = resolve(self.contract(), chosen, attempt, self.run_job)
             finally:
-                leases.release(self.dataset, attempt.run)
+                leases.release(self.dataset, attempt.run, attempt.id)
         self.log.info("%s: %s", self.dataset, told(chosen, counts))
 
 
@@ -237,6 +237,6 @@ class RollbackOperator(Step):
             try:
                 done = roll_back(self.contract(), form["to"], contracts(), by=who, why=form["why"], apply=form["apply"])
             finally:
-                leases.release(self.dataset, attempt.run)
+                leases.release(self.dataset, attempt.run, attempt.id)
         for line in done:
             self.log.info("%s", line)

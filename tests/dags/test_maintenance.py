@@ -72,3 +72,40 @@ def test_maintenance_may_have_a_connect_server_of_its_own(setting, monkeypatch):
     assert isinstance(own, maintenance.MaintenanceRunner)
     assert own._environment()["LAKEHOUSE_SPARK_REMOTE"] == "sc://own:2"
     assert not isinstance(maintenance._own_runner("submit"), maintenance.MaintenanceRunner)
+
+
+def planned_but(monkeypatch, *broken: str) -> Any:
+    """The plan of the daily tier, in which some datasets cannot be looked at."""
+    from lakehouse.ledger import database
+    from lakehouse.maintenance import seen
+    from lakehouse_airflow.maintenance import PlanOperator
+
+    def plans(contract: Any, *_: object) -> list[Any]:
+        if not broken or contract.dataset in broken:
+            raise OverflowError("date value out of range")
+        return []
+
+    monkeypatch.setattr(database, "now", lambda: datetime.now(UTC))
+    monkeypatch.setattr(seen, "plans", plans)
+    return PlanOperator(task_id="plan", tier="daily").execute(context("manual"))
+
+
+def test_a_dataset_that_cannot_be_planned_for_fails_alone(monkeypatch):
+    from airflow.sdk.exceptions import AirflowFailException
+
+    from lakehouse_airflow.maintenance import MaintainOperator
+
+    found = {one["dataset"]: one for one in planned_but(monkeypatch, "silver.orders")}
+    assert found["gold.daily_sales"] == {"dataset": "gold.daily_sales", "steps": [], "failed": ""}
+    task = MaintainOperator(task_id="maintain", **found["silver.orders"])
+    with pytest.raises(
+        AirflowFailException, match=r"silver\.orders could not be planned for: OverflowError: date value"
+    ):
+        task.execute(context())
+
+
+def test_where_no_dataset_can_be_planned_for_the_plan_fails_and_is_retried(monkeypatch):
+    from airflow.sdk.exceptions import AirflowException
+
+    with pytest.raises(AirflowException, match=r"silver\.orders failed: OverflowError: date value out of range"):
+        planned_but(monkeypatch)

@@ -12,7 +12,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pytest
@@ -23,6 +23,7 @@ from lakehouse.catalog import history, ref_snapshot
 from lakehouse.health.score import score
 from lakehouse.ledger import leases
 from lakehouse.maintenance.carried_out import LeaseHeld
+from lakehouse.maintenance.expiry import READERS
 from lakehouse.maintenance.reachable import check
 from lakehouse.naming import table_sql
 from lakehouse.query import run_sql
@@ -37,6 +38,11 @@ STEP = "soak.step"
 CONFLICT = re.compile("ValidationException|CommitFailedException|conflicting|missing data files", re.IGNORECASE)
 RETENTION = {"snapshots": "90s", "keep_last": 5}
 pytestmark = pytest.mark.timeout(int(SECONDS) + 900)
+
+
+def a_day_on() -> datetime:
+    """The time by which versions of 90 seconds ago may expire: none does that was main within a day."""
+    return datetime.now(UTC) + READERS - timedelta(seconds=90)
 
 
 class Soaked(Worn):
@@ -163,7 +169,7 @@ def maintaining(soak: Soak, tables: list[Soaked], spark: SparkSession) -> Callab
     def work() -> None:
         for table in tables:
             try:
-                lines = keep(table.contract(retention=RETENTION), in_session(spark))
+                lines = keep(table.contract(retention=RETENTION), in_session(spark), now=a_day_on())
             except LeaseHeld:
                 soak.counts["put off"] += 1
                 continue
@@ -196,7 +202,7 @@ def test_nothing_is_lost_while_all_are_at_work(stack):
             raise soak.wrong[0]
         for table in tables:
             contract = table.contract(retention=RETENTION)
-            keep(contract, in_session(sessions[3]))
+            keep(contract, in_session(sessions[3]), now=a_day_on())
             table.holds_its_rows()
             assert check(table.name, loaded(table.name)) > 0
             assert score(table.health(), contract.maintenance, contract.retention, datetime.now(UTC)).total >= 60

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from lakehouse.catalog import catalog, table
 from lakehouse.contracts.model import Gold
 from lakehouse.health import TableHealth, health
+from lakehouse.ledger.database import now as ledger_time
 from lakehouse.maintenance.carried_out import carry_out
 from lakehouse.maintenance.seen import plans
 from lakehouse.maintenance.step import Plan
@@ -103,7 +104,8 @@ def keep(
 ) -> list[str]:
     """Plan and carry out, all of it or only some operations."""
     steps = [step for step in planned(contract, now).steps if not operations or step.operation in operations]
-    return list(carry_out(contract, steps, Attempt(f"test/{uuid4().hex}", 1), run, pause))
+    clock = (lambda: now) if now else ledger_time
+    return list(carry_out(contract, steps, Attempt(f"test/{uuid4().hex}", 1), run, pause, clock))
 
 
 def in_days(count: int) -> datetime:

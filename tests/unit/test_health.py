@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import tracemalloc
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import (
     BucketTransform,
+    DayTransform,
     HourTransform,
     IdentityTransform,
     MonthTransform,
@@ -119,6 +120,7 @@ SCHEMA = Schema(
     NestedField(4, "day", DateType()),
 )
 UTC_DAY = int((datetime(2026, 1, 1, tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(days=1))
+LAST_DAY = (date(9999, 12, 31) - date(1970, 1, 1)).days
 
 
 def between(first: str, end: str) -> str:
@@ -142,8 +144,17 @@ def between(first: str, end: str) -> str:
         (2, VoidTransform(), None, None, None),
         (2, IdentityTransform(), 1_500_000, "`at` = TIMESTAMP '1970-01-01 00:00:01.500000'",
          datetime(1970, 1, 1, 0, 0, 1, 500_001, tzinfo=UTC)),
+        (2, DayTransform(), LAST_DAY, "`at` >= TIMESTAMP '9999-12-31 00:00:00'", None),
+        (2, HourTransform(), LAST_DAY * 24 + 23, "`at` >= TIMESTAMP '9999-12-31 23:00:00'", None),
+        (2, YearTransform(), 9999 - 1970, "`at` >= TIMESTAMP '9999-01-01 00:00:00'", None),
+        (2, MonthTransform(), (9999 - 1970) * 12 + 11, "`at` >= TIMESTAMP '9999-12-01 00:00:00'", None),
+        (4, IdentityTransform(), LAST_DAY, "`day` = DATE '9999-12-31'", None),
+        (2, DayTransform(), LAST_DAY + 1, None, None),
+        (2, YearTransform(), 10_000 - 1970, None, None),
+        (4, IdentityTransform(), LAST_DAY + 1, None, None),
     ],
-    ids=["hour", "month", "year", "date", "text", "null", "number", "bucket", "void", "time"],
+    ids=["hour", "month", "year", "date", "text", "null", "number", "bucket", "void", "time", "last day", "last hour",
+         "last year", "last month", "last date", "beyond the last day", "beyond the last year", "beyond the last date"],
 )  # fmt: skip
 def test_a_partition_is_picked_by_a_condition_on_its_column(source, transform, value, where, ends):
     told = described(PartitionSpec(PartitionField(source, 1000, transform, "p")), SCHEMA, (value,))

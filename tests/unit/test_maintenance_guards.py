@@ -13,7 +13,6 @@ from lakehouse.maintenance.orphans import NoOrphans, confirm, mixed, shared
 from lakehouse.maintenance.proof import RowsChanged, check_rows
 from lakehouse.maintenance.reachable import outside, reachable
 from lakehouse.maintenance.window import is_open
-from lakehouse.naming import LIFETIME
 from tests.unit.iceberg_tables import append, file, made, replace
 
 HOUR = timedelta(hours=1)
@@ -134,17 +133,6 @@ def test_rows_that_somebody_else_adds_meanwhile_are_not_taken_for_a_change(table
     replace(table)
     append(table, [file("another", 5)])
     check_rows("silver.orders", table, before)
-
-
-@pytest.mark.parametrize(("left", "found"), [("50", ""), ("40", "should have 50 of them after it, and has 40")])
-def test_rows_that_were_to_end_and_no_others_are_gone(table, left, found):
-    before = versions(table)[-1]
-    replace(table, **{"total-records": left, LIFETIME: "true"})
-    if found:
-        with pytest.raises(RowsChanged, match=found):
-            check_rows("silver.orders", table, before, ended=10)
-    else:
-        check_rows("silver.orders", table, before, ended=10)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakehouse.cli.data import show
-from lakehouse.errors import LakehouseError
+from lakehouse.errors import Failures, LakehouseError
 
 if TYPE_CHECKING:
     from lakehouse.health.inspected import Inspected
@@ -26,7 +26,7 @@ def health(
     from lakehouse.contracts import contracts
     from lakehouse.health.inspected import inspect, inspect_all, owner
 
-    now = datetime.now(UTC)
+    now, failures = datetime.now(UTC), Failures()
     if history:
         if not table:
             raise LakehouseError("name the table whose history is asked for, such as silver.orders")
@@ -36,13 +36,17 @@ def health(
         one = inspect(table, owner(table, contracts()), now)
         found = [one] if one else []
     else:
-        found = list(inspect_all(contracts(), now))
+        found = []
+        for contract in contracts():
+            with failures.of(contract.dataset):
+                found += inspect_all([contract], now)
     if as_json:
         typer.echo(json.dumps([_document(one) for one in found], indent=2))
     elif table and found:
         _show_one(found[0], now, partitions)
     else:
         _show_all(found, now)
+    failures.check()
 
 
 def _show_all(found: list[Inspected], now: datetime) -> None:

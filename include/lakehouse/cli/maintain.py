@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import getpass
 import json
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 from uuid import uuid4
 
 import typer
 
 from lakehouse.cli.data import show
+from lakehouse.errors import Failures
 
 if TYPE_CHECKING:
     from lakehouse.contracts import AnyContract
@@ -27,6 +27,7 @@ def maintain(
     """Keep tables healthy: look at them, plan, act under each dataset's lease, check that nothing is lost."""
     from lakehouse.contracts import contracts
     from lakehouse.health.inspected import owner
+    from lakehouse.ledger.database import now
     from lakehouse.maintenance.seen import plans
     from lakehouse.maintenance.told import INTRODUCTION, lines, total
 
@@ -34,18 +35,21 @@ def maintain(
     if dry_run and not as_json:
         typer.echo(f"{INTRODUCTION}\n")
     everything: list[Step] = []
+    failures = Failures()
     for contract in asked:
-        found = list(plans(contract, datetime.now(UTC), only=table))
-        steps = [step for _, plan in found for step in plan.steps]
-        everything += steps
-        for inspected, plan in found if not as_json else ():
-            typer.echo("\n".join(lines(inspected, plan)))
-        if not dry_run:
-            _act(contract, steps)
+        with failures.of(contract.dataset):
+            found = list(plans(contract, now(), only=table))
+            steps = [step for _, plan in found for step in plan.steps]
+            everything += steps
+            for inspected, plan in found if not as_json else ():
+                typer.echo("\n".join(lines(inspected, plan)))
+            if not dry_run:
+                _act(contract, steps)
     if as_json:
         typer.echo(json.dumps([step.model_dump(mode="json") for step in everything], indent=2))
     elif dry_run:
         typer.echo(f"\n{total(everything)}" + (" Do it: the same without --dry-run." if everything else ""))
+    failures.check()
 
 
 def _act(contract: AnyContract, steps: list[Step]) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from lakehouse.contracts.fields import Duration, Share, Strict, write_duration
+from lakehouse.contracts.fields import Duration, Share, Strict
 
 # A writer that does not know of leases may be at work for long: its files are no orphans yet.
 ORPHANS_FLOOR = timedelta(days=3)
@@ -16,7 +15,7 @@ REGULATED = timedelta(days=7 * 365)
 
 
 class Retention(Strict):
-    """How long a table can be read as it was, and how long its rows are kept."""
+    """How long a table can be read as it was."""
 
     snapshots: Duration = Field(description="How long old snapshots can be read.")
     keep_last: int = Field(5, ge=1, description="Snapshots kept whatever their age.")
@@ -24,30 +23,11 @@ class Retention(Strict):
         "7d", validate_default=True, description="How long the branch of a batch that failed its audit is kept."
     )
     regulated: bool = Field(False, description="Snapshots are kept for seven years at least.")
-    rows: Duration | None = Field(
-        None, description="Partitions of time that ended longer ago are deleted; left out: rows are kept for ever."
-    )
-    landing: Duration | None = Field(
-        None, description="Bronze: landing files are removed this long after they were ingested; left out: never."
-    )
-    archive: bool = Field(False, description="Landing files are moved to _archive/ in their bucket, not deleted.")
 
     @property
     def history(self) -> timedelta:
         """How long old snapshots are kept in the end."""
         return max(self.snapshots, REGULATED) if self.regulated else self.snapshots
-
-    def faults(self, *, by_time: bool, has_landing: bool) -> Iterator[tuple[str, str]]:
-        """What does not go with the rest of the contract, as (field, message)."""
-        if self.rows is not None and not by_time:
-            yield "retention.rows", "needs a partition of time; add one to partition_by, such as day(ordered_at)"
-        if self.landing is not None and not has_landing:
-            yield "retention.landing", "means nothing here: only bronze datasets have landing files; remove it"
-        elif self.landing is not None and self.landing < self.history:
-            kept = write_duration(self.history)
-            yield "retention.landing", f"a version that is rolled back needs its files again; write {kept} or more"
-        if self.archive and self.landing is None:
-            yield "retention.archive", "means nothing without landing; add landing: 90d"
 
 
 class Maintenance(Strict):

@@ -33,7 +33,6 @@ from lakehouse.intervals import Interval
 from lakehouse.naming import digest, feed_table, layer_of, quarantine_table, tombstone_table
 
 _PARTITION = re.compile(r"(?:(year|month|day|hour)\((\w+)\)|(bucket|truncate)\((\d+), ?(\w+)\)|(\w+))")
-_OF_TIME = re.compile(r"(year|month|day|hour)\(")
 BRONZE_COLUMNS = {
     "_raw_payload": "string",
     "_ingested_at": "timestamp",
@@ -116,13 +115,6 @@ class Contract(Strict):
             yield from _unknown(f"gates[{position}].{field}", columns, self.column_names)
         yield from faults_of_gates(self.gates, self.column_types, self.inputs)
         yield from _unknown("maintenance.sort_by", self.maintenance.sort_by, self.column_names)
-        yield from self.retention.faults(by_time=self.by_time, has_landing=self.layer == "bronze")
-
-    @property
-    def by_time(self) -> bool:
-        """Whether rows of one time lie together, so that old ones can be taken away as they are."""
-        types = self.column_types
-        return any(_OF_TIME.match(field) or types.get(field) == "date" for field in self.partition_by)
 
     @property
     def layer(self) -> str:

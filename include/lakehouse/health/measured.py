@@ -20,7 +20,6 @@ from lakehouse.catalog import history, ref_snapshot
 from lakehouse.health.entries import live_entries
 from lakehouse.health.model import PartitionHealth, TableHealth
 from lakehouse.health.partitions import described
-from lakehouse.naming import LIFETIME
 
 TARGET = 128 << 20
 # Below this share of the target a file is small: what Iceberg's own rewrite takes for it, too.
@@ -102,9 +101,9 @@ def _written_at(found: Table, snapshot: Snapshot | None) -> datetime | None:
 
 
 def is_maintenance(snapshot: Snapshot) -> bool:
-    """Whether a version was made by maintenance: no row that lives on is different in it."""
+    """Whether a version was made by maintenance: no row is different in it."""
     summary = snapshot.summary
-    return summary is not None and (summary.operation == Operation.REPLACE or summary.get(LIFETIME) is not None)
+    return summary is not None and summary.operation == Operation.REPLACE
 
 
 def rows_of(snapshot: Snapshot | None) -> int:

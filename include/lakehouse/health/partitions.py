@@ -38,10 +38,7 @@ _TIMES = (TimestampType, TimestamptzType)
 
 @dataclass(frozen=True)
 class Described:
-    """A partition's name, the SQL condition that picks it, and the end of its time; None where there is none.
-
-    The condition holds for no row of a later time than the end: rows are deleted by it.
-    """
+    """A partition's name, the SQL condition that picks it, and the end of its time; None where there is none."""
 
     name: str
     where: str | None
@@ -55,8 +52,14 @@ def described(spec: PartitionSpec, schema: Schema, values: Sequence[Any]) -> Des
     found = list(_conditions(spec, schema, values))
     conditions = [condition for condition, _ in found if condition]
     ends = [end for _, end in found if end]
-    name = spec.partition_to_path(Record(*values), schema)
-    return Described(name, " AND ".join(conditions) or None, ends[0] if ends else None)
+    return Described(_name(spec, schema, values), " AND ".join(conditions) or None, ends[0] if ends else None)
+
+
+def _name(spec: PartitionSpec, schema: Schema, values: Sequence[Any]) -> str:
+    try:
+        return spec.partition_to_path(Record(*values), schema)
+    except (OverflowError, ValueError):  # a time that Python has no name for
+        return "/".join(f"{field.name}={value}" for field, value in zip(spec.fields, values, strict=True))
 
 
 def _conditions(
@@ -69,22 +72,26 @@ def _conditions(
         elif value is None:
             yield f"{quoted(column)} IS NULL", None
         else:
-            yield _condition(field, schema.find_type(field.source_id), quoted(column), value)
+            try:
+                yield _condition(field, schema.find_type(field.source_id), quoted(column), value)
+            except (OverflowError, ValueError):  # of the year 10000 or later: nobody can ask for it in Python's words
+                yield None, None
 
 
 def _condition(field: PartitionField, kind: IcebergType, column: str, value: Any) -> tuple[str | None, datetime | None]:
     transform = field.transform
     if isinstance(transform, TimeTransform):
-        first, end = _span(transform, value)
-        return f"{column} >= {_time(kind, first)} AND {column} < {_time(kind, end)}", end
+        first, end = _start(transform, value), _end(transform, value)
+        upper = f" AND {column} < {_time(kind, end)}" if end else ""
+        return f"{column} >= {_time(kind, first)}{upper}", end
     if not isinstance(transform, IdentityTransform):  # a bucket: no condition on the column picks it alone
         return None, None
     if isinstance(kind, DateType):
         first = EPOCH + timedelta(days=_days(value))
-        return f"{column} = {_time(kind, first)}", first + timedelta(days=1)
+        return f"{column} = {_time(kind, first)}", _after(first, timedelta(days=1))
     if isinstance(kind, _TIMES):
         first = EPOCH + timedelta(microseconds=value)
-        return f"{column} = {_time(kind, first)}", first + timedelta(microseconds=1)
+        return f"{column} = {_time(kind, first)}", _after(first, timedelta(microseconds=1))
     return _equals(kind, column, value), None
 
 
@@ -101,16 +108,31 @@ def _days(value: Any) -> int:
     return (value - EPOCH.date()).days if isinstance(value, date) else int(value)
 
 
-def _span(transform: TimeTransform[Any], value: Any) -> tuple[datetime, datetime]:
-    """The time that a partition of years, months, days or hours since 1970 stands for."""
+def _start(transform: TimeTransform[Any], value: Any) -> datetime:
+    """When the time begins that a partition of years, months, days or hours since 1970 stands for."""
     if isinstance(transform, YearTransform):
-        return tuple(datetime(1970 + value + more, 1, 1, tzinfo=UTC) for more in (0, 1))  # type: ignore[return-value]
+        return datetime(1970 + value, 1, 1, tzinfo=UTC)
     if isinstance(transform, MonthTransform):
-        months = [value, value + 1]
-        return tuple(datetime(1970 + m // 12, m % 12 + 1, 1, tzinfo=UTC) for m in months)  # type: ignore[return-value]
-    unit = timedelta(hours=1) if isinstance(transform, HourTransform) else timedelta(days=1)
-    count = _days(value) if isinstance(transform, DayTransform) else int(value)
-    return EPOCH + count * unit, EPOCH + (count + 1) * unit
+        return datetime(1970 + value // 12, value % 12 + 1, 1, tzinfo=UTC)
+    if isinstance(transform, HourTransform):
+        return EPOCH + int(value) * timedelta(hours=1)
+    return EPOCH + _days(value) * timedelta(days=1)
+
+
+def _end(transform: TimeTransform[Any], value: Any) -> datetime | None:
+    """When it ends; None for the last that there is, as 9999-12-31 is, which means: for ever."""
+    following = _days(value) + 1 if isinstance(transform, DayTransform) else value + 1
+    try:
+        return _start(transform, following)
+    except (OverflowError, ValueError):
+        return None
+
+
+def _after(first: datetime, span: timedelta) -> datetime | None:
+    try:
+        return first + span
+    except OverflowError:
+        return None
 
 
 def _time(kind: IcebergType, moment: datetime) -> str:

@@ -78,7 +78,6 @@ inputs = Table(
     Column("rows", BigInteger, nullable=False),
     Column("same_as", Text, nullable=False),  # the file that brought the same bytes before, or nothing
     Column("dataset", String, nullable=False),
-    Column("removed_at", _Time),  # from the landing bucket, because its lifetime was over
     Index("inputs_by_uri", "dataset", "uri"),
     Index("inputs_by_size", "dataset", "bytes"),
     Index("inputs_corrections", "dataset", "uri", postgresql_where=text("replaces <> ''")),

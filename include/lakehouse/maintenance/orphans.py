@@ -21,6 +21,12 @@ def refusal(name: str, found: Table) -> str:
     return shared(name, found.location(), _locations()) or mixed(found.location(), reachable(found))
 
 
+def check_allowed(name: str, found: Table) -> None:
+    """The plan has looked at it; another table may have come since."""
+    if why := refusal(name, found):
+        raise NoOrphans(f"{name}: files that no version names are not removed: {why}")
+
+
 def shared(name: str, location: str, others: Mapping[str, str]) -> str:
     """A folder within another table's holds files that only the other one knows."""
     mine = _place(location)

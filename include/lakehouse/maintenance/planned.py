@@ -13,7 +13,6 @@ from lakehouse.errors import LakehouseError
 from lakehouse.health.model import TableHealth
 from lakehouse.health.score import MANIFEST_BYTES, told
 from lakehouse.jobs import Call
-from lakehouse.maintenance.lifetimes import old_landing_files, old_rows
 from lakehouse.maintenance.rewriting import rewrites
 from lakehouse.maintenance.step import Plan, Step
 
@@ -35,7 +34,6 @@ class Seen:
     properties: Mapping[str, str] = field(default_factory=dict)  # the table's
     wanted: Mapping[str, str] = field(default_factory=dict)  # the contract's
     last_done: Mapping[str, datetime] = field(default_factory=dict)  # each operation's
-    old_landing_files: int = 0  # past their lifetime
     orphans_refused: str = ""  # why files that no version names must not be removed
 
     @property
@@ -45,25 +43,15 @@ class Seen:
 
 def plan(seen: Seen) -> Plan:
     """What the table needs, in this order; nothing where it is healthy."""
-    kept, own = seen.contract.retention, seen.name == seen.contract.dataset
-    ended = list(old_rows(seen.name, kept, seen.health, seen.now))
-    gone = {name for step in ended for name in step.partitions}
-    packed, later = rewrites(seen.name, seen.policy, _without(seen.health, gone), seen.open_from, sort=own)
-    steps = [*_properties(seen), *ended, *packed, *_manifests(seen), *_expiry(seen)]
-    if own:
-        steps += old_landing_files(seen.name, kept, seen.old_landing_files)
+    own = seen.name == seen.contract.dataset
+    packed, later = rewrites(seen.name, seen.policy, seen.health, seen.open_from, sort=own)
+    steps = [*_properties(seen), *packed, *_manifests(seen), *_expiry(seen)]
     orphans = orphans_due(seen.policy, seen.last_done, seen.now) and seen.health.snapshot_id is not None
     if orphans and seen.orphans_refused:
         later.append(f"files that no version names are not looked for: {seen.orphans_refused}")
     elif orphans:
         steps.append(_orphans(seen))
     return Plan(table=seen.name, steps=tuple(steps), put_off=tuple(later))
-
-
-def _without(found: TableHealth, gone: set[str]) -> TableHealth:
-    """What is deleted is not rewritten first."""
-    left = tuple(one for one in found.partitions if one.name not in gone)
-    return found.model_copy(update={"partitions": left}) if gone else found
 
 
 def orphans_due(policy: Maintenance, last_done: Mapping[str, datetime], now: datetime) -> bool:

@@ -10,8 +10,7 @@ from lakehouse.contracts.model import AnyContract, Contract
 from lakehouse.health.inspected import Inspected, inspect
 from lakehouse.intervals import Coverage
 from lakehouse.ledger import maintenance as log
-from lakehouse.ledger.lifetimes import count_ingested_before
-from lakehouse.maintenance.expiry import expirable
+from lakehouse.maintenance.expiry import bounds, expirable
 from lakehouse.maintenance.orphans import refusal
 from lakehouse.maintenance.planned import Seen, orphans_due, plan
 from lakehouse.maintenance.step import Plan
@@ -37,7 +36,7 @@ def still_open(contract: Contract, covered: Coverage) -> datetime | None:
 
 
 def _seen(one: Inspected, open_from: datetime | None, now: datetime) -> Seen:
-    found, kept = table(one.name), one.contract.retention
+    found = table(one.name)
     if found is None:
         return Seen(one.name, one.contract, one.health, now)
     done = log.last_done(one.name)
@@ -48,15 +47,9 @@ def _seen(one: Inspected, open_from: datetime | None, now: datetime) -> Seen:
         health=one.health,
         now=now,
         open_from=open_from,
-        expirable=expirable(found.metadata, now - kept.history, kept.keep_last, now),
+        expirable=expirable(found.metadata, *bounds(found.metadata, one.contract.retention, now), now),
         properties=found.properties,
         wanted=wanted(one.contract, one.name),
         last_done=done,
-        old_landing_files=_old_landing_files(one, now),
         orphans_refused=refusal(one.name, found) if due else "",
     )
-
-
-def _old_landing_files(one: Inspected, now: datetime) -> int:
-    kept = one.contract.retention.landing
-    return count_ingested_before(one.name, now - kept) if kept else 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -11,12 +10,10 @@ from lakehouse.jobs import Call
 
 Operation = Literal[
     "set_properties",
-    "delete_rows",
     "rewrite_data_files",
     "rewrite_manifests",
     "expire_snapshots",
     "remove_orphan_files",
-    "remove_landing_files",
 ]
 
 
@@ -32,8 +29,6 @@ class Step(BaseModel):
     bytes: int = Field(0, description="About as much is read and written again.")
     call: Call | None = None
     properties: dict[str, str] = {}
-    partitions: tuple[str, ...] = Field((), description="Whose rows are deleted: the only step that takes rows away.")
-    rows_from: datetime | None = Field(None, description="Rows of earlier times are gone after it.")
 
 
 class Plan(BaseModel):

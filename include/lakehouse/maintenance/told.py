@@ -10,17 +10,15 @@ from lakehouse.maintenance.step import Plan, Step
 
 _TITLES = {
     "set_properties": "Settings",
-    "delete_rows": "Delete rows whose time is over",
     "rewrite_data_files": "Pack small files together",
     "rewrite_manifests": "Merge lists of files",
     "expire_snapshots": "Forget old versions",
     "remove_orphan_files": "Remove files that nobody uses",
-    "remove_landing_files": "Remove delivered files that were ingested long ago",
 }
 INTRODUCTION = (
     "A table is a set of files, and a list that says which of them make up each of its versions. Writing leaves small\n"
-    "files, deleted rows and old versions behind, which make reading slow and storage full. What follows changes\n"
-    "no row that anybody can read, unless it says that it deletes rows."
+    "files, deleted rows and old versions behind, which make reading slow and storage full. None of what follows\n"
+    "changes a row that anybody can read."
 )
 
 
