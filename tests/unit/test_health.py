@@ -6,6 +6,7 @@ import tracemalloc
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
+from fastavro.read import LOGICAL_READERS
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import (
@@ -90,6 +91,15 @@ def test_entries_are_what_pyiceberg_reads_without_the_metrics(tmp_path):
         (one.file_path, one.record_count, one.file_size_in_bytes, True) for one in whole
     ]
     assert [one.partition for one in read] == [(one.partition[0],) for one in whole]
+
+
+def test_what_others_make_of_days_in_avro_does_not_matter(tmp_path, monkeypatch):
+    """The readers of landing files have their own idea of them, for the whole process."""
+    table = made(tmp_path)
+    append(table, [file("a", 5)])
+    expected = health(table).partitions
+    monkeypatch.setitem(LOGICAL_READERS, "int-date", lambda number, *_: f"day {number}")
+    assert health(table).partitions == expected
 
 
 def test_a_rewrite_does_not_make_a_stale_table_look_fresh(tmp_path):

@@ -7,8 +7,8 @@ of these to keep; here they are skipped before they become objects.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
-from datetime import UTC, date, datetime, timedelta
 from io import BytesIO
 from typing import Any, NamedTuple, cast
 
@@ -20,8 +20,7 @@ from pyiceberg.manifest import ManifestEntryStatus, ManifestFile
 _STATUS, _FILE = 0, 2
 _CONTENT, _PATH, _PARTITION, _ROWS, _BYTES, _DELETES_FROM, _PART = 134, 100, 102, 103, 104, 143, 145
 _ASKED = {_STATUS, _FILE, _CONTENT, _PATH, _PARTITION, _ROWS, _BYTES, _DELETES_FROM, _PART}
-_DAY_ZERO = date(1970, 1, 1)
-_TIME_ZERO = datetime(1970, 1, 1, tzinfo=UTC)
+_OF_TIME = re.compile(r'"logicalType"(\s*:\s*"(?:date|time-|timestamp-|local-timestamp-))')
 _Schema = dict[str, Any]
 
 
@@ -39,13 +38,23 @@ class Entry(NamedTuple):
 def live_entries(manifest: ManifestFile, io: FileIO) -> Iterator[Entry]:
     """The files that a manifest holds, those that it removes left out."""
     with io.new_input(manifest.manifest_path).open() as stream:
-        content = stream.read()
-    written: _Schema = json.loads(fastavro.reader(BytesIO(content)).metadata["avro.schema"])
+        content, written = _plain(stream.read())
     status, file = (_names(written)[asked] for asked in (_STATUS, _FILE))
     named = _names(_fields(written)[_FILE]["type"])
     for entry in cast("Iterator[_Schema]", fastavro.reader(BytesIO(content), _narrowed(written))):
         if entry[status] != ManifestEntryStatus.DELETED:
             yield _read(entry[file], named)
+
+
+def _plain(content: bytes) -> tuple[bytes, _Schema]:
+    """The manifest with days and times as the numbers that they are, and its schema.
+
+    What fastavro makes of them is decided for the whole process, and not here. An attribute that it does not know it
+    leaves alone; the name is as long as the other, so nothing else in the file moves.
+    """
+    told = fastavro.reader(BytesIO(content)).metadata["avro.schema"]
+    changed = _OF_TIME.sub(r'"logicalTime"\1', told)
+    return content.replace(told.encode(), changed.encode(), 1), json.loads(changed)
 
 
 def _read(file: Mapping[str, Any], named: Mapping[int, str]) -> Entry:
@@ -56,20 +65,12 @@ def _read(file: Mapping[str, Any], named: Mapping[int, str]) -> Entry:
     return Entry(
         is_data=not value(_CONTENT),  # the first format had no deletes
         path=value(_PATH),
-        partition=tuple(_plain(one) for one in value(_PARTITION).values()),
+        partition=tuple(value(_PARTITION).values()),
         rows=value(_ROWS),
         # Deletion vectors share a file, and each is a part of it.
         bytes=value(_BYTES) if part is None else part,
         deletes_from=value(_DELETES_FROM),
     )
-
-
-def _plain(value: Any) -> Any:
-    """A partition's value as Iceberg keeps it: days and microseconds are numbers."""
-    if isinstance(value, datetime):
-        aware = value if value.tzinfo else value.replace(tzinfo=UTC)
-        return (aware - _TIME_ZERO) // timedelta(microseconds=1)
-    return (value - _DAY_ZERO).days if isinstance(value, date) else value
 
 
 def _fields(record: _Schema) -> dict[int, _Schema]:
