@@ -211,3 +211,22 @@ def test_what_may_go_is_judged_by_the_ledgers_clock(monkeypatch):
     monkeypatch.setattr(carried_out, "_take", lambda *given: clocks.append(given[-1]) or "")
     list(carried_out.carry_out(ORDERS, [step("rewrite_manifests")], ATTEMPT, print))
     assert clocks == [database.now]
+
+
+def test_a_step_is_narrowed_when_it_is_taken(table, monkeypatch):
+    taken: list[Step] = []
+    now = datetime.now(UTC) + 30 * DAY
+
+    def answer(_contract: object, one: Step, *_: object) -> Maintained:
+        taken.append(one)
+        return Maintained(counters={})
+
+    monkeypatch.setattr(carried_out, "_table", lambda _: table)
+    monkeypatch.setattr(carried_out, "_keep", lambda *_: None)
+    monkeypatch.setattr(carried_out, "_answer", answer)
+    monkeypatch.setattr(carried_out, "check_files", lambda *_: 0)
+    monkeypatch.setattr(carried_out.log, "begin", lambda *_: 1)
+    monkeypatch.setattr(carried_out.log, "close", lambda *_, **__: None)
+    old = step("expire_snapshots", older_than=now, retain_last=1)
+    carried_out._take(ORDERS, old, 0, ATTEMPT, print, lambda: now)
+    assert taken == [narrowed(old, ORDERS, table.metadata, now)] != [old]
