@@ -14,7 +14,6 @@ from pyiceberg.table.update import SetPropertiesUpdate, SetSnapshotRefUpdate
 from pyiceberg.typedef import Record
 
 from lakehouse.catalog import catalog, ref_snapshot
-from lakehouse.contracts.keeping import Maintenance
 from lakehouse.intervals import Coverage, Interval
 from lakehouse.jobs import Call
 from lakehouse.ledger import leases
@@ -235,7 +234,7 @@ def test_orphans_of_no_age_are_refused_by_plan_and_by_iceberg(worn, spark):
     """With the floor off, Iceberg's own day is left; nothing is removed."""
     worn.wear(spark, files=1)
     put_aged(key_in(worn, "young.parquet"), 0)
-    forced = Maintenance.model_construct(**{**worn.contract().maintenance.model_dump(), "orphans_after": timedelta(0)})
+    forced = worn.contract().maintenance.model_copy(update={"orphans_after": timedelta(0)})
     with pytest.raises(TooYoung, match="is 3d at least"):
         planned(worn.contract().model_copy(update={"maintenance": forced}))
     call = Call(procedure="remove_orphan_files", older_than=datetime.now(UTC), dry_run=False)
@@ -327,9 +326,9 @@ def test_the_commands_say_do_and_log_it(with_contract, spark, running):
     worn = with_contract
     worn.wear(spark, files=3)
     before = loaded(worn.name).metadata_location
-    said = running.lakehouse("maintain", worn.name, "--dry-run").stdout
+    said = " ".join(running.lakehouse("maintain", worn.name, "--dry-run").stdout.split())
     assert f"{worn.name}: health " in said
-    assert "Why: In at_day=2026-01-01 and 2 more partitions 9 of 9 files are smaller" in said
+    assert "and 2 more partitions 9 of 9 files are smaller" in said
     assert "3 steps on 1 table" in said
     assert loaded(worn.name).metadata_location == before, "a dry run changes nothing"
     (facts,) = json.loads(running.lakehouse("health", worn.name, "--json").stdout)

@@ -105,7 +105,8 @@ def _overdue(found: TableHealth, retention: Retention, now: datetime) -> tuple[f
         return 0.0, f"{found.snapshots} versions are kept"
     age = now - datetime.fromtimestamp(oldest / 1000, UTC)
     kept = write_duration(retention.history)
-    return age / retention.history - 1, f"{found.snapshots} versions, the oldest of {age.days} days; kept are {kept}"
+    strain = age / retention.history - 1 if retention.history else 2.0
+    return strain, f"{found.snapshots} versions, the oldest of {age.days} days; kept are {kept}"
 
 
 def _lists(found: TableHealth, policy: Maintenance) -> tuple[float, str]:

@@ -47,7 +47,7 @@ def last_done(table: str) -> dict[str, datetime]:
         .group_by(history.c.operation)
     )
     with engine().connect() as connection:
-        return dict(connection.execute(statement).tuples().all())
+        return {name: at for name, at in connection.execute(statement)}
 
 
 def recent(table: str | None, limit: int) -> list[dict[str, Any]]:
