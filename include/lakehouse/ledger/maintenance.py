@@ -42,12 +42,12 @@ def close(number: int, outcome: str, seconds: float, **found: Any) -> None:
 def last_done(table: str) -> dict[str, datetime]:
     """When each operation was last done to the table."""
     statement = (
-        select(history.c.operation, func.max(history.c.at))
+        select(history.c.operation, func.max(history.c.at).label("at"))
         .where(history.c.table_name == table, history.c.outcome == DONE)
         .group_by(history.c.operation)
     )
     with engine().connect() as connection:
-        return {name: at for name, at in connection.execute(statement)}
+        return {row.operation: row.at for row in connection.execute(statement)}
 
 
 def recent(table: str | None, limit: int) -> list[dict[str, Any]]:
