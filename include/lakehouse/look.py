@@ -149,8 +149,8 @@ class Looking:
         """An alert for a service covers others only while that service is still what holds it up."""
         for miss in list(self.open.values()):
             if miss.told_at and miss.of_service and miss.dataset in self.seen.contracts:
-                found = diagnose(miss.dataset, miss.interval, self.world)
-                self.open[miss.alert_id] = replace(miss, root=found.root, root_interval=found.root_interval)
+                if diagnose(miss.dataset, miss.interval, self.world).root != miss.root:
+                    self.open[miss.alert_id] = replace(miss, root="", root_interval="")
 
     def _story(self, miss: Miss) -> Story:
         of_dataset = miss.kind is not Kind.HEARTBEAT
