@@ -147,10 +147,10 @@ class Looking:
 
     def _look_at_services_again(self) -> None:
         """An alert for a service covers others only while that service is still what holds it up."""
-        for miss in list(self.open.values()):
-            if miss.told_at and miss.of_service and miss.dataset in self.seen.contracts:
-                if diagnose(miss.dataset, miss.interval, self.world).root != miss.root:
-                    self.open[miss.alert_id] = replace(miss, root="", root_interval="")
+        told = (m for m in self.open.values() if m.told_at and m.of_service and m.dataset in self.seen.contracts)
+        for miss in list(told):
+            if diagnose(miss.dataset, miss.interval, self.world).root != miss.root:
+                self.open[miss.alert_id] = replace(miss, root="", root_interval="")
 
     def _story(self, miss: Miss) -> Story:
         of_dataset = miss.kind is not Kind.HEARTBEAT
