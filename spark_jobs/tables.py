@@ -256,7 +256,7 @@ class Branch:
     def _head(self) -> int | None:
         if not self.made:
             return self.base
-        refs = self.spark.sql(f"SELECT name, snapshot_id FROM {table_sql(self.table)}.refs")
+        refs = self.spark.read.table(f"{table_sql(self.table)}.refs").select("name", "snapshot_id")
         return next(int(row["snapshot_id"]) for row in refs.collect() if row["name"] == self.name)
 
     def _target(self) -> str:

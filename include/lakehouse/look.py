@@ -147,7 +147,9 @@ class Looking:
             fresh = freshness(contract, held, self._since(contract, Kind.FRESH), self.now)
             if fresh and fresh.state is State.MISSED and self.seen.catalog_answers:
                 found.append(fresh)
-        return sorted([*found, *self._failed(waiting)], key=lambda v: (v.kind, self._depth(v.dataset), v.interval))
+        return sorted(
+            [*found, *self._failed(waiting)], key=lambda v: (v.kind is Kind.FRESH, self._depth(v.dataset), v.interval)
+        )
 
     def _failed(self, waiting: list[Verdict]) -> Iterator[Verdict]:
         """Of intervals that are not due, those whose run has failed: they will not come by themselves."""

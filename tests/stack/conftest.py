@@ -19,7 +19,7 @@ import pytest
 from lakehouse.catalog import catalog
 from lakehouse.settings import Settings, settings
 from tests.stack import tables
-from tests.stack.harness import Stack, free_ports
+from tests.stack.harness import Stack
 from tests.stack.shop import Shop
 
 if TYPE_CHECKING:
@@ -29,14 +29,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def extra_settings() -> dict[str, str]:
     """Settings of the stack besides its ports, by field name."""
-    (webhook,) = free_ports(1)
-    return {
-        "sample": "false",
-        "spark_driver_memory": "1500m",
-        "alert_webhook": f"http://127.0.0.1:{webhook}/alerts",  # nobody listens there but the drill
-        "watch_seconds": "3",
-        "task_retries": "1",
-    }
+    return {"sample": "false", "spark_driver_memory": "1500m", "task_retries": "1"}
 
 
 @pytest.fixture(scope="session")

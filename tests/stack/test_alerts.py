@@ -128,8 +128,8 @@ def test_a_route_gets_what_it_is_for_as_json_or_through_apprise(receiver, set_to
     set_to(routes=[pages, chat])
     put(opened("a"), opened("b", severity="warning"), opened("c", severity="info"))
     assert alerts.deliver(NOW) == []
-    page, message = receiver.taken
-    assert page["alert_id"] == "a"
+    message, page = sorted(receiver.taken, key=lambda taken: "alert_id" in taken)
+    assert page == opened("a").model_dump(mode="json")
     assert message["title"] == "[warning] silver.orders"
     assert "unique(order_id): 3 values" in message["message"]
 
@@ -211,6 +211,26 @@ def test_a_channel_that_refuses_everything_keeps_everything_until_it_is_mended(r
     assert alerts.deliver(NOW + timedelta(days=3)) == []
     assert sorted(taken(receiver)) == ["a closed", "a opened", "b opened"]
     assert taken(receiver).index("a opened") < taken(receiver).index("a closed")
+
+
+def test_a_message_that_fails_without_a_word_lets_others_pass_after_a_day_and_is_set_aside(set_to):
+    said: list[str] = []
+
+    def send(payload: dict[str, object]) -> None:
+        if payload["alert_id"] == "a":
+            raise outbox.NotDelivered("no")
+        said.append(str(payload["alert_id"]))
+
+    put(opened("a"), opened("b"))
+    for hours in range(24):
+        assert outbox.send_next("log", send, NOW + timedelta(hours=hours))
+        assert not outbox.send_next("log", send, NOW + timedelta(hours=hours))
+    assert said == []
+    for hours in (25, 26, 27):
+        while outbox.send_next("log", send, NOW + timedelta(hours=hours)):
+            pass
+    assert (said, outbox.backlog()) == (["b"], [])
+    assert [event.deliveries[0].state for event in outbox.recent(2)] == ["delivered", "set aside"]
 
 
 def test_a_channel_that_raises_anything_is_tried_again_and_kills_nobody(set_to):

@@ -33,7 +33,7 @@ from lakehouse.settings import settings
 from lakehouse.sla import Kind
 from lakehouse.stack.supervision import Supervisor
 from lakehouse.store import client
-from tests.stack.harness import LAKEHOUSE, eventually
+from tests.stack.harness import LAKEHOUSE, eventually, free_ports
 from tests.stack.receiver import Receiver
 
 pytestmark = pytest.mark.timeout(3000)
@@ -222,13 +222,25 @@ class Drill:
 
 
 @pytest.fixture(scope="module")
-def drill(running, airflow) -> Iterator[Drill]:
-    receiver = Receiver(int(settings().alert_webhook.get_secret_value().rsplit(":", 1)[1].split("/")[0]))
+def receiver(running) -> Iterator[Receiver]:
+    """The webhook that the whole stack tells, for as long as the drill lasts."""
+    made, file = Receiver(*free_ports(1)), running.folder / ".env"
+    before = file.read_text()
+    file.write_text(f"{before}LAKEHOUSE_ALERT_WEBHOOK={made.url}\nLAKEHOUSE_WATCH_SECONDS=3\n")
+    settings.cache_clear()
+    yield made
+    file.write_text(before)
+    settings.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def drill(running, receiver, airflow) -> Iterator[Drill]:
     with AirflowApi(airflow) as api:
-        running.lakehouse("up", "--only", "watch")
         made = Drill(running, api, receiver)
+        made.restart_airflow()  # it may run without this webhook
+        running.lakehouse("up", "--only", "watch")
         yield made
-        Supervisor(settings()).stop("watch")
+        made.supervisor.stop("watch")
         for scene in made.scenes:
             (settings().contracts / naming.layer_of(scene.dataset) / f"{scene.name}.yaml").unlink(missing_ok=True)
         with engine().begin() as connection:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from lakehouse.ledger.turns import MANY, Waiting, gives_up, next_turn
+from lakehouse.ledger.turns import MANY, Waiting, next_try, next_turn
 
 NOW = datetime(2026, 11, 16, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=1)
@@ -53,10 +53,25 @@ def test_while_the_channel_must_wait_no_refused_one_is_tried():
     assert turn(waiting(1, "a", refused=True, tries=1), waiting(2, "b", next_try_at=LATER, tries=3)) is None
 
 
-def test_one_that_failed_for_a_day_holds_up_nobody():
-    assert turn(waiting(1, "a", **old(next_try_at=LATER)), waiting(2, "b")) == 2
+def test_behind_one_that_failed_for_a_day_the_next_is_tried_and_no_more():
+    head = waiting(1, "a", **old(next_try_at=LATER))
+    assert turn(head, waiting(2, "b"), waiting(3, "c")) == 2
+    assert turn(head, waiting(2, "b", next_try_at=LATER), waiting(3, "c")) is None
     young = old(next_try_at=LATER, created_at=NOW - timedelta(hours=23))
     assert turn(waiting(1, "a", **young), waiting(2, "b")) is None
+
+
+def test_after_a_long_time_down_the_first_is_first_again():
+    head, probe = waiting(1, "a", **old(next_try_at=LATER)), waiting(2, "b", tries=1)
+    again = next_try(probe, [head, probe], NOW)
+    assert again == LATER
+    assert turn(head, waiting(2, "b", tries=2, next_try_at=again), now=LATER) == 1
+
+
+def test_one_that_was_overtaken_after_a_day_of_tries_holds_up_nobody():
+    head = waiting(1, "a", **old(next_try_at=LATER, overtaken=True))
+    assert turn(head, waiting(2, "b", next_try_at=LATER), waiting(3, "c")) is None
+    assert turn(head, waiting(2, "b")) == 2
 
 
 @pytest.mark.parametrize(
@@ -69,11 +84,18 @@ def test_one_that_failed_for_a_day_holds_up_nobody():
     ],
 )
 def test_tries_are_ever_further_apart_up_to_a_bound(given, seconds):
-    assert waiting(1, "a", **given).pause(NOW) == timedelta(seconds=seconds)
+    failed = waiting(1, "a", **given)
+    assert next_try(failed, [failed], NOW) == NOW + timedelta(seconds=seconds)
+
+
+def test_a_refused_one_that_is_tried_rarely_does_not_slow_down_the_others():
+    refused, failed = waiting(1, "a", refused=True, next_try_at=LATER), waiting(2, "b")
+    assert next_try(failed, [refused, failed], NOW) == NOW + timedelta(seconds=5)
+    assert next_try(waiting(2, "b", refused=True), [refused, failed], NOW) == LATER
 
 
 def test_one_is_given_up_when_it_was_tried_for_a_day_and_others_passed():
-    assert gives_up(waiting(1, "a", **old()), NOW, overtaken=True)
-    assert not gives_up(waiting(1, "a", **old()), NOW, overtaken=False)
-    assert not gives_up(waiting(1, "a", **old(tries=MANY - 1)), NOW, overtaken=True)
-    assert not gives_up(waiting(1, "a", **old(created_at=NOW)), NOW, overtaken=True)
+    assert waiting(1, "a", **old(overtaken=True)).gives_up(NOW)
+    assert not waiting(1, "a", **old()).gives_up(NOW)
+    assert not waiting(1, "a", **old(overtaken=True, tries=MANY - 1)).gives_up(NOW)
+    assert not waiting(1, "a", **old(overtaken=True, created_at=NOW)).gives_up(NOW)

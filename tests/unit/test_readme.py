@@ -25,8 +25,6 @@ PAGES = [README, ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT 
 NO_SETTINGS = {"LAKEHOUSE_ENV_FILE", "LAKEHOUSE_CACHE", "LAKEHOUSE_TEST_STACK"}
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 HEREDOC = re.compile(r"^(?P<head>[^\n]*<<'?EOF'?)\n(?P<body>.*?)^EOF$", re.MULTILINE | re.DOTALL)
-# Commands that pages name already and that are still being built.
-SOON = (("sla", "mute"), ("backfill",))
 OPTION = re.compile(r"--?[a-zA-Z]")
 EVERY_PAGE = pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
 
@@ -77,7 +75,7 @@ def airflow_options(group: str, name: str) -> set[str]:
 def check_lakehouse(text: str) -> None:
     """Fails at a `lakehouse` command, or an option of one, that does not exist."""
     for _, *words in commands(text, "lakehouse"):
-        if words[0] != "airflow" and not any(words[: len(soon)] == list(soon) for soon in SOON):
+        if words[0] != "airflow":
             command, rest = lakehouse_command(words)
             known = {option for parameter in command.params for option in parameter.opts}
             assert options(rest) <= known, f"lakehouse {shlex.join(words)}"

@@ -25,9 +25,9 @@ def messages(alert: Alert) -> list[Message]:
 
 
 def deliver(now: datetime) -> list[Backlog]:
-    """Send all that waits and may be tried; what still waits is returned, with why."""
+    """Send all that waits and may be tried, the log first; what still waits is returned, with why."""
     senders = channels()
-    for waiting in outbox.backlog():
+    for waiting in sorted(outbox.backlog(), key=lambda one: one.channel != LOG):
         if waiting.channel in senders:
             while outbox.send_next(waiting.channel, senders[waiting.channel], now):
                 pass

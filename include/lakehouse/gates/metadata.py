@@ -26,13 +26,11 @@ ANSWERABLE = (Rows, NullShare, Missing, Outside)
 def answers(found: Table, snapshot_id: int, checks: Sequence[Check]) -> list[Found]:
     """What metadata knows for certain of a version.
 
-    Manifests are as many as the table is large. Where the batch's own rows are looked at anyway, what is asked of them
-    alone is left to that.
+    Manifests are as many as the table is large. Where the batch's own rows are looked at anyway, and nothing but them
+    is asked about, that is left to the same look.
     """
     asked = [check for check in checks if isinstance(check.measure, ANSWERABLE)]
-    if len(asked) < len(checks):
-        asked = [check for check in asked if not check.own]
-    if not asked:
+    if not asked or (len(asked) < len(checks) and all(check.own for check in asked)):
         return []
     files = _live_files(found, snapshot_id)
     if files is None:

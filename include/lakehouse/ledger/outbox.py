@@ -9,11 +9,11 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import Connection, false, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from lakehouse.ledger.database import engine, outbox
-from lakehouse.ledger.turns import Waiting, gives_up, next_turn
+from lakehouse.ledger.turns import Waiting, next_try, next_turn
 
 log = logging.getLogger(__name__)
 _SENDING_LOCK = 731_654_202
@@ -89,21 +89,24 @@ def channels_of(alert_id: str) -> list[str]:
 
 
 def send_next(channel: str, send: Callable[[dict[str, Any]], None], now: datetime) -> bool:
-    """Send the message whose turn it is; False when there is none, the channel must wait, or another process sends.
+    """Try the message whose turn it is; False when there is none, the channel must wait, or another process sends.
 
     The message is marked after it was sent: a crash in between sends it twice rather than never.
     """
     with engine().begin() as connection:
         if not connection.scalar(select(func.pg_try_advisory_xact_lock(_SENDING_LOCK, func.hashtext(channel)))):
             return False
-        turn = next_turn(_waiting(connection, channel), now)
+        waiting = _waiting(connection, channel)
+        turn = next_turn(waiting, now)
         if turn is None:
             return False
         payload = connection.scalars(select(outbox.c.payload).where(outbox.c.id == turn.id)).one()
         error = tried(send, payload)
-        result = {"delivered_at": now, "error": ""} if error is None else _failed(connection, channel, turn, error, now)
+        result = (
+            _failed(connection, channel, turn, waiting, error, now) if error else {"delivered_at": now, "error": ""}
+        )
         connection.execute(update(outbox).where(outbox.c.id == turn.id).values(tries=turn.tries + 1, **result))
-    return error is None or isinstance(error, Refused)
+    return True
 
 
 def tried(send: Callable[[dict[str, Any]], None], payload: dict[str, Any]) -> NotDelivered | None:
@@ -151,30 +154,37 @@ def recent(limit: int) -> list[Event]:
 
 
 def _failed(
-    connection: Connection, channel: str, turn: Waiting, error: NotDelivered, now: datetime
+    connection: Connection, channel: str, turn: Waiting, waiting: list[Waiting], error: NotDelivered, now: datetime
 ) -> dict[str, object]:
     """What becomes of a message that was not taken."""
-    now_tried = replace(turn, tries=turn.tries + 1, refused=isinstance(error, Refused))
-    result = {"error": str(error), "refused": now_tried.refused}
-    later = outbox.c.channel == channel, outbox.c.id > turn.id, outbox.c.delivered_at.is_not(None)
-    overtaken = connection.execute(select(outbox.c.id).where(*later).limit(1)).first() is not None
-    if not gives_up(now_tried, now, overtaken):
-        return {**result, "next_try_at": now + replace(turn, refused=now_tried.refused).pause(now)}
+    failed = replace(turn, refused=isinstance(error, Refused))
+    if not replace(failed, tries=turn.tries + 1).gives_up(now):
+        return {"next_try_at": next_try(failed, waiting, now), "error": str(error), "refused": failed.refused}
+    _set_aside(connection, channel, turn, error, now)
+    return {"failed_at": now, "error": str(error)}
+
+
+def _set_aside(connection: Connection, channel: str, turn: Waiting, error: NotDelivered, now: datetime) -> None:
+    """Tell it, and leave out the recovery, which would tell of something that was never heard of."""
+    days = (now - turn.created_at) / timedelta(days=1)
     log.error(
-        "alert %s is set aside: %s did not take it in %d tries over %s; %s",
-        *(turn.alert_id, channel, now_tried.tries, _days(now - turn.created_at), error),
+        "alert %s is set aside: %s did not take it in %d tries over %.1f d; %s",
+        *(turn.alert_id, channel, turn.tries + 1, days, error),
     )
-    # Its recovery would tell of something that was never heard of.
     behind = _waits, outbox.c.channel == channel, outbox.c.alert_id == turn.alert_id, outbox.c.id > turn.id
     told = "its opening was set aside"
     connection.execute(update(outbox).where(*behind).values(failed_at=now, error=told))
-    return {**result, "failed_at": now}
 
 
 def _waiting(connection: Connection, channel: str) -> list[Waiting]:
-    columns = [outbox.c[name] for name in ("id", "alert_id", "created_at", "next_try_at", "tries", "refused")]
-    rows = connection.execute(select(*columns).where(_waits, outbox.c.channel == channel).order_by(outbox.c.id))
-    return [Waiting(**{**row._mapping, "refused": bool(row.refused)}) for row in rows]
+    taken = select(func.max(outbox.c.id)).where(outbox.c.channel == channel, outbox.c.delivered_at.is_not(None))
+    columns = [outbox.c[name] for name in ("id", "alert_id", "created_at", "next_try_at", "tries")]
+    flags = (
+        func.coalesce(outbox.c.refused, false()).label("refused"),
+        func.coalesce(outbox.c.id < taken.scalar_subquery(), false()).label("overtaken"),
+    )
+    rows = connection.execute(select(*columns, *flags).where(_waits, outbox.c.channel == channel).order_by(outbox.c.id))
+    return [Waiting(**row._mapping) for row in rows]
 
 
 def _backlog(channel: str, rows: list[Any]) -> Backlog:
@@ -186,7 +196,3 @@ def _event(rows: list[Any]) -> Event:
     names = ("channel", "tries", "error", "next_try_at", "delivered_at", "failed_at")
     deliveries = tuple(Delivery(**{name: getattr(row, name) for name in names}) for row in rows)
     return Event(rows[0].payload, rows[0].created_at, deliveries)
-
-
-def _days(length: timedelta) -> str:
-    return f"{length / timedelta(days=1):.1f} d"

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 FIRST_RETRY = timedelta(seconds=5)
 SLOWEST_RETRY = timedelta(minutes=5)
-SLOWEST_ASIDE = timedelta(hours=1)
+SLOWEST_REFUSED = timedelta(hours=1)
 LONG, MANY = timedelta(days=1), 10
 
 
@@ -22,36 +22,45 @@ class Waiting:
     next_try_at: datetime
     tries: int = 0
     refused: bool = False
+    overtaken: bool = False  # the channel has taken a later message
+
+    @property
+    def pause(self) -> timedelta:
+        """How long to wait after one more try that failed."""
+        slowest = SLOWEST_REFUSED if self.refused else SLOWEST_RETRY
+        return min(FIRST_RETRY * (1 << min(self.tries, 16)), slowest)
 
     def tried_long(self, now: datetime) -> bool:
         return self.tries >= MANY and now - self.created_at >= LONG
 
-    def stands_aside(self, now: datetime) -> bool:
-        """Whether messages of other alerts may go before it: it is refused, or has failed for long."""
-        return self.refused or self.tried_long(now)
+    def gives_up(self, now: datetime) -> bool:
+        """Whether no further try makes sense: it failed for long, and the channel took later ones meanwhile.
 
-    def pause(self, now: datetime) -> timedelta:
-        """How long to wait after one more try that failed."""
-        slowest = SLOWEST_ASIDE if self.stands_aside(now) else SLOWEST_RETRY
-        return min(FIRST_RETRY * (1 << min(self.tries, 16)), slowest)
+        A channel that takes nothing at all is down or wrongly set, and gets everything once it works again.
+        """
+        return self.overtaken and self.tried_long(now)
+
+    def stands_aside(self, now: datetime) -> bool:
+        """Whether messages of other alerts may go before it."""
+        return self.refused or self.gives_up(now)
 
 
 def next_turn(waiting: Sequence[Waiting], now: datetime) -> Waiting | None:
     """The message to send now; None while there is none, or the channel must wait.
 
-    In the order in which they came, for a channel that fails fails for all. A message that stands aside holds up its
-    own alert's others only, and has its turn when no other waits.
+    In the order in which they came, for a channel that fails fails for all. One that stands aside holds up its own
+    alert's others only, and has its turn when no other waits. Behind one that has failed for long the next in line is
+    tried, too: the channel may be well, and only that message be one it cannot take.
     """
     firsts = sorted({one.alert_id: one for one in reversed(waiting)}.values(), key=lambda one: one.id)
     in_line = [one for one in firsts if not one.stands_aside(now)]
-    if in_line:
-        return in_line[0] if in_line[0].next_try_at <= now else None
-    return next((one for one in firsts if one.next_try_at <= now), None)
+    if not in_line:
+        return next((one for one in firsts if one.next_try_at <= now), None)
+    tried = in_line[:2] if in_line[0].tried_long(now) else in_line[:1]
+    return next((one for one in tried if one.next_try_at <= now), None)
 
 
-def gives_up(tried: Waiting, now: datetime, overtaken: bool) -> bool:
-    """Whether a message that failed once more is set aside: only where the channel took a later one meanwhile.
-
-    A channel that takes nothing at all is down or wrongly set, and gets everything once it works again.
-    """
-    return overtaken and tried.tried_long(now)
+def next_try(failed: Waiting, waiting: Sequence[Waiting], now: datetime) -> datetime:
+    """When a message that failed is tried again: never before one that came before it and waits as it does."""
+    before = [one.next_try_at for one in waiting if one.id < failed.id and one.refused <= failed.refused]
+    return max([now + failed.pause, *before])
