@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help env run stop test test-full bench lint format types lock clean
+.PHONY: help env run stop test test-full soak bench lint format types lock clean
 
 help: ## List what there is
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ test: lint types ## Lint, types and all tests but the long matrix
 
 test-full: lint types ## All tests
 	@$(PYTEST) tests/unit tests/dags tests/spark tests/stack
+
+soak: env ## Writers, a reader and maintenance at once, for half an hour
+	@SOAK_SECONDS=1800 $(PYTEST) -s tests/stack/test_maintenance_soak.py
 
 bench: env ## Measure
 	@$(PYTEST) --durations=0 tests/bench

@@ -1,6 +1,6 @@
-"""Maintenance DAGs: one per tier, one task per dataset."""
+"""Maintenance DAGs: one per tier, one mapped task per dataset."""
 
-from lakehouse_airflow.factory import build_maintenance
+from lakehouse_airflow.maintenance import build_maintenance
 
 build_maintenance("hot", "0 * * * *")
 build_maintenance("daily", "0 3 * * *")

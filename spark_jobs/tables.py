@@ -25,14 +25,8 @@ from lakehouse.contracts.model import (
 )
 from lakehouse.jobs import WriteJob
 from lakehouse.naming import quoted, table_sql
+from lakehouse.table_properties import COMMON, modes
 
-_PROPERTIES = {
-    "write.parquet.compression-codec": "zstd",
-    "write.metadata.delete-after-commit.enabled": "true",
-    "write.metadata.previous-versions-max": "100",
-    # An audit branch is moved to main as it is: rows must be where their partition says, however few they are.
-    "write.distribution-mode": "hash",
-}
 # Files are found by these, and their beginnings, which is what Iceberg would keep of them, are all alike.
 _FOUND_BY = ("_batch_id", "_source_file")
 QUARANTINE_COLUMNS = {
@@ -80,9 +74,7 @@ def silver(contract: Silver) -> Definition:
     columns |= {name: BRONZE_COLUMNS[name] for name in LINEAGE_COLUMNS}
     if contract.delivers == "events":
         columns["_interval_start"] = "timestamp"
-    mode = contract.update_mode.replace("_", "-")
-    modes = {f"write.{verb}.mode": mode for verb in ("merge", "update", "delete")}
-    properties = {"format-version": "3", **modes}
+    properties = {"format-version": "3", **modes(contract)}
     return Definition(columns, contract.partition_by, _comment(contract), properties, _descriptions(contract))
 
 
@@ -143,7 +135,7 @@ def _create(spark: SparkSession, table: str, wanted: Definition) -> None:
     columns = ", ".join(_column_sql(wanted, name) for name in wanted.columns)
     partitions = ", ".join(_partition_sql(field) for field in wanted.partition_by)
     metrics = {f"write.metadata.metrics.column.{name}": "full" for name in _FOUND_BY if name in wanted.columns}
-    given = {**_PROPERTIES, **metrics, **wanted.properties}
+    given = {**COMMON, **metrics, **wanted.properties}
     properties = ", ".join(f"{text(name)} = {text(value)}" for name, value in given.items())
     spark.sql(
         f"CREATE TABLE IF NOT EXISTS {table_sql(table)} ({columns}) USING iceberg "

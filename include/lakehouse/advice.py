@@ -32,7 +32,7 @@ _DATASETS = {
     Cause.TASK_RETRYING: _STATES,
     Cause.TASK_FAILED: f"{_BACKFILL} --rerun-failed-tasks",
     Cause.GATE_FAILED: "lakehouse gates {dataset} --wrong",
-    Cause.PUBLISHED_NOTHING: f"{_BACKFILL} --reset-dagruns",
+    Cause.PUBLISHED_NOTHING: f"{_BACKFILL} --reset-dagruns -y",
     Cause.ROLLED_BACK: "lakehouse snapshots {dataset}",
     Cause.DAG_PAUSED: "lakehouse airflow dags unpause {dag}",
     Cause.DAG_MISSING: "lakehouse airflow dags list-import-errors",

@@ -25,6 +25,7 @@ class Run:
     run_id: str
     day: date
     state: str
+    note: str | None = None
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,10 @@ class Task:
 
 class AirflowUnreachable(LakehouseError, ConnectionError):
     """Airflow's API does not answer."""
+
+
+class NotThere(LakehouseError, LookupError):
+    """Airflow does not know what was asked for."""
 
 
 class AirflowApi:
@@ -61,7 +66,10 @@ class AirflowApi:
         answer = self._ask("POST", "/auth/token", json=self._login)
         if answer.is_error:
             raise LakehouseError(f"Airflow at {self._url} refuses the login of {self._login['username']}.")
-        self._client.headers["Authorization"] = f"Bearer {answer.json()['access_token']}"
+        found = self._read(answer)
+        if not isinstance(found, dict) or "access_token" not in found:
+            raise self._stranger()
+        self._client.headers["Authorization"] = f"Bearer {found['access_token']}"
 
     def dags(self) -> set[str]:
         """Ids of all DAGs that have been parsed."""
@@ -80,7 +88,10 @@ class AirflowApi:
         """The run of one logical date."""
         at = logical_date.isoformat()
         found = self._pages(f"/api/v2/dags/{dag}/dagRuns", "dag_runs", logical_date_gte=at, logical_date_lte=at)
-        return next((_run(one) for one in found), None)
+        try:
+            return next((_run(one) for one in found), None)
+        except NotThere:  # a DAG that was just parsed is listed before it can be asked for its runs
+            return None
 
     def failed_runs(self, since: datetime) -> set[tuple[str, datetime]]:
         """The runs that have failed, by DAG and logical date, from this logical date on."""
@@ -148,8 +159,21 @@ class AirflowApi:
             self.log_in()
             answer = self._ask(method, path, **options)
         if answer.is_error:
-            raise LakehouseError(f"Airflow at {self._url} refused {method} {path}: {answer.status_code}.")
-        return answer.json()
+            kind = NotThere if answer.status_code == httpx.codes.NOT_FOUND else LakehouseError
+            raise kind(f"Airflow at {self._url} refused {method} {path}: {answer.status_code}.")
+        return self._read(answer)
+
+    def _read(self, answer: httpx.Response) -> Any:
+        """What an answer says; a page of somebody in between is none."""
+        try:
+            return answer.json()
+        except ValueError:
+            raise AirflowUnreachable(
+                f"what answers at {self._url} is not Airflow's API: see `lakehouse status`."
+            ) from None
+
+    def _stranger(self) -> AirflowUnreachable:
+        return AirflowUnreachable(f"what answers at {self._url} is not Airflow's API: see `lakehouse status`.")
 
     def _ask(self, method: str, path: str, **options: Any) -> httpx.Response:
         """One request; one that only reads is repeated while a busy machine lets it time out."""
@@ -163,11 +187,16 @@ class AirflowApi:
 
 def _run(found: dict[str, Any]) -> Run:
     day = datetime.fromisoformat(found["logical_date"]).date()
-    return Run(found["dag_id"], found["dag_run_id"], day, found["state"])
+    return Run(found["dag_id"], found["dag_run_id"], day, found["state"], found.get("note"))
 
 
 def _last_event(content: Any) -> str:
-    """The last line that a task's log says something in."""
-    events = [entry.get("event", "") if isinstance(entry, dict) else str(entry) for entry in content]
-    lines = [line.strip() for event in events for line in str(event).splitlines() if line.strip()]
+    """The last line that a task's log says something in; of an exception, what it says."""
+    events = [_said(entry) if isinstance(entry, dict) else str(entry) for entry in content]
+    lines = [line.strip() for event in events for line in event.splitlines() if line.strip()]
     return next((line for line in reversed(lines) if not line.startswith("::")), "its log is empty")
+
+
+def _said(entry: dict[str, Any]) -> str:
+    raised = next((one.get("exc_value") for one in entry.get("error_detail") or () if one.get("exc_value")), None)
+    return str(raised or entry.get("event", ""))

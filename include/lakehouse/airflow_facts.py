@@ -18,6 +18,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 PATIENCE_SECONDS = 10.0
 HEALTHY = "healthy"
+# What cannot be asked is said once, and again after an answer.
+_SAID: set[str] = set()
 # What a step's log says is worth a look: the others are at work, or have nothing to say yet.
 _TALKATIVE = ("failed", "up_for_retry", "deferred")
 
@@ -68,16 +70,16 @@ class AirflowFacts:
         """The runs that have failed, by DAG and logical date, from this logical date on."""
         return self._asked(lambda api: api.failed_runs(since), set())
 
-    def note(self, dag: str, interval: Interval, text: str) -> None:
-        """Leave a note on an interval's run, if there is one."""
+    def note(self, dag: str, interval: Interval, text: str, ours: str) -> None:
+        """Leave a note on an interval's run, if there is one; what people wrote there stays, ours begins so."""
         run = self.find(dag, interval)
-        if run:
-            self._asked(lambda api: api.note(run, text), None)
+        if run and (not run.note or run.note.startswith(ours)):
+            self._asked(lambda api: api.note(run, text), None, vital=False)
 
     def _step(self, run: Run, task: Task) -> Step:
         told = ""
         if task.state in _TALKATIVE:
-            told = self._asked(lambda api: api.last_line(run, task.task_id, task.try_number), "")
+            told = self._asked(lambda api: api.last_line(run, task.task_id, task.try_number), "", vital=False)
         return Step(task.task_id, task.state, task.since or "", told)
 
     @cached_property
@@ -88,16 +90,20 @@ class AirflowFacts:
     def _paused(self) -> dict[str, bool]:
         return self._asked(lambda api: api.paused(), {})
 
-    def _asked(self, question: Callable[[AirflowApi], T], otherwise: T) -> T:
-        """The answer; once there is none, nothing more is asked."""
+    def _asked(self, question: Callable[[AirflowApi], T], otherwise: T, *, vital: bool = True) -> T:
+        """The answer; once there was none to something vital, Airflow counts as down, and nothing more is asked."""
         if self._gone:
             return otherwise
         try:
-            return question(self._api)
-        except LakehouseError as error:
-            log.warning("%s", error)
-            self._gone = isinstance(error, AirflowUnreachable)
+            answer = question(self._api)
+        except (LakehouseError, LookupError, TypeError, ValueError) as error:  # the latter: an answer that is none
+            if (told := str(error)) not in _SAID:
+                log.warning("%s", told)
+                _SAID.add(told)
+            self._gone = vital or isinstance(error, AirflowUnreachable)
             return otherwise
+        _SAID.clear()
+        return answer
 
 
 @lru_cache(maxsize=1)

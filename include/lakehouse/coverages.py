@@ -13,6 +13,10 @@ from lakehouse.intervals import Coverage
 from lakehouse.settings import settings
 
 
+class CatalogSilent(CatalogUnreachable):
+    """The catalog does not answer at all."""
+
+
 def held(dataset: str) -> Coverage:
     """The intervals that a table's main holds; none where there is no table.
 
@@ -20,10 +24,12 @@ def held(dataset: str) -> Coverage:
     """
     try:
         return coverage(_catalog().load_table(dataset))
+    except CatalogUnreachable as error:  # before there was a client
+        raise CatalogSilent(str(error)) from error
     except NoSuchTableError:
         return Coverage()
     except requests.RequestException as error:
-        raise CatalogUnreachable(f"the catalog at {settings().catalog_uri} does not answer") from error
+        raise CatalogSilent(f"the catalog at {settings().catalog_uri} does not answer") from error
     except (RESTError, ValueError) as error:
         told = "".join(str(error).strip().splitlines()[:1])
         raise CatalogUnreachable(f"the catalog at {settings().catalog_uri} cannot tell of {dataset}: {told}") from error

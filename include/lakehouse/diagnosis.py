@@ -59,8 +59,8 @@ class World:
 
     contracts: Mapping[str, AnyContract]
     held: Mapping[str, Coverage]
-    catalog_answers: bool
     airflow: Airflow
+    unseen: frozenset[str] = frozenset()  # tables that the catalog does not show; what they hold, the ledger says
     rolled_back: Callable[[str, Interval], bool] = lambda _dataset, _interval: False
 
 
@@ -73,18 +73,20 @@ class Diagnosis:
     root: str
     root_interval: str = ""
     run_id: str = ""
+    path: tuple[tuple[str, str], ...] = ()  # the inputs on the way to the root, each with the interval that it lacks
 
 
 def diagnose(dataset: str, interval: Interval, world: World) -> Diagnosis:
     """Why the dataset does not hold the interval. What it waits for is looked at first, down to the root."""
-    if not world.catalog_answers:
-        return Diagnosis(Cause.CATALOG_DOWN, "nothing can be published", CATALOG)
+    if dataset in world.unseen:
+        return Diagnosis(Cause.CATALOG_DOWN, "the catalog does not show its table", CATALOG)
     for name, lacking in missing_inputs(world.contracts[dataset], interval, world):
         if name not in world.contracts:
             return Diagnosis(Cause.UPSTREAM_LATE, f"{name} has no contract", name, str(lacking))
         found = diagnose(name, lacking, world)
         told = found.detail if found.cause is Cause.UPSTREAM_LATE else _because(name, found)
-        return replace(found, cause=Cause.UPSTREAM_LATE, detail=told, run_id=_run_id(dataset, interval, world))
+        own_run, path = _run_id(dataset, interval, world), ((name, str(lacking)), *found.path)
+        return replace(found, cause=Cause.UPSTREAM_LATE, detail=told, run_id=own_run, path=path)
     return _own(dataset, interval, world)
 
 
@@ -133,9 +135,9 @@ def _run_id(dataset: str, interval: Interval, world: World) -> str:
 def _own(dataset: str, interval: Interval, world: World) -> Diagnosis:
     """The cause where all inputs are there: Airflow, the DAG, or its run."""
     airflow, dag = world.airflow, dag_id(dataset)
-    if not airflow.answers:
-        return Diagnosis(Cause.AIRFLOW_DOWN, "its API does not answer", AIRFLOW)
     run, paused = airflow.run(dag, interval), airflow.paused(dag)
+    if not airflow.answers:  # or no longer, while it was asked
+        return Diagnosis(Cause.AIRFLOW_DOWN, "its API does not answer", AIRFLOW)
     here = Diagnosis(Cause.TASK_RUNNING, "", dataset, str(interval), run.run_id if run else "")
     if paused is None:
         return replace(here, cause=Cause.DAG_MISSING, detail=f"Airflow has no DAG {dag}")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 
 from lakehouse.causes import Cause
+from lakehouse.contracts.sla import SEVERITIES
 from lakehouse.sla import Kind, Miss
 
 # What waited behind a root gets this long once the root is there, or as long as it has after its interval's end.
@@ -19,20 +20,45 @@ STUCK = (
     Cause.DAG_PAUSED,
     Cause.DAG_MISSING,
 )
+# The trouble is the DAG's, not one interval's: every later interval would only repeat it.
+_OF_DAG = (Cause.DAG_PAUSED, Cause.DAG_MISSING)
+
+
+def same_trouble(misses: Iterable[Miss]) -> list[list[Miss]]:
+    """The misses by their root, late intervals before stale tables."""
+    found: dict[tuple[bool, str, str], list[Miss]] = {}
+    for miss in misses:
+        found.setdefault((miss.kind is Kind.FRESH, miss.root, miss.root_interval), []).append(miss)
+    return [found[key] for key in sorted(found, key=lambda key: key[0])]
+
+
+def teller(group: Sequence[Miss]) -> Miss:
+    """Of misses with the same root the one that is told: the root's own, else the gravest."""
+    own = (miss for miss in group if (miss.dataset, str(miss.interval)) == (miss.root, miss.root_interval))
+    return next(own, None) or min(group, key=lambda miss: SEVERITIES.index(miss.severity))
 
 
 def covering(miss: Miss, others: Iterable[Miss]) -> Miss | None:
-    """The open alert that tells of this miss already: its root's, or one that has the same root."""
-    return next((other for other in others if other.told_at and _tells_of(other, miss)), None)
+    """The open alert that tells of this miss already, and is as grave.
+
+    That is its root's, that of an input on the way there, or one that has the same root.
+    """
+    gravity = SEVERITIES.index(miss.severity)
+    told = (other for other in others if other.told_at and SEVERITIES.index(other.severity) <= gravity)
+    return next((other for other in told if _tells_of(other, miss)), None)
 
 
 def _tells_of(other: Miss, miss: Miss) -> bool:
     if other.alert_id == miss.alert_id or Kind.HEARTBEAT in (other.kind, miss.kind):
         return False
-    if miss.kind is Kind.FRESH and other.dataset == miss.dataset:
-        return True  # an interval that is late makes its table stale: the same news
-    root, of_other = (miss.root, miss.root_interval), (other.root, other.root_interval)
-    return root in (of_other, (other.dataset, str(other.interval)))
+    if other.dataset == miss.dataset and (miss.kind is Kind.FRESH or (miss.cause in _OF_DAG and _alike(other, miss))):
+        return True  # an interval that is late makes its table stale; a paused DAG makes every interval late
+    itself = (other.dataset, str(other.interval))
+    return itself in miss.path or (miss.root, miss.root_interval) in (itself, (other.root, other.root_interval))
+
+
+def _alike(other: Miss, miss: Miss) -> bool:
+    return (other.cause, other.root) == (miss.cause, miss.root)
 
 
 def silent_behind(miss: Miss, others: Iterable[Miss]) -> Miss | None:
@@ -46,8 +72,8 @@ def is_muted(miss: Miss, muted: Collection[str]) -> bool:
     return miss.dataset in muted or miss.root in muted
 
 
-def may_catch_up(miss: Miss, freed_at: datetime | None, within: timedelta | None, now: datetime) -> bool:
-    """Whether what waited behind a root that is there now may still arrive by itself."""
-    if freed_at is None or miss.cause in STUCK:
+def may_catch_up(miss: Miss, within: timedelta | None, now: datetime) -> bool:
+    """Whether what waited behind a root that is gone may still arrive by itself."""
+    if miss.freed_at is None or miss.cause in STUCK:
         return False
-    return now <= freed_at + max(within or CATCH_UP, CATCH_UP)
+    return now <= miss.freed_at + max(within or CATCH_UP, CATCH_UP)

@@ -111,14 +111,15 @@ class AuditJob(BatchJob):
 
 
 class Call(Document):
-    """One of Iceberg's maintenance procedures, its arguments, and why it is called."""
+    """One of Iceberg's maintenance procedures and its arguments."""
 
-    procedure: Literal["rewrite_data_files", "expire_snapshots"]
-    reason: str
+    procedure: Literal["rewrite_data_files", "rewrite_manifests", "expire_snapshots", "remove_orphan_files"]
     options: dict[str, str] = Field({})
+    where: str | None = Field(None, description="Only files that may hold such rows.")
+    sort_order: str | None = None
     older_than: datetime | None = None
     retain_last: int | None = None
-    sort_order: str | None = None
+    dry_run: bool | None = None
 
 
 class MaintainJob(Job):
@@ -150,9 +151,10 @@ class Audited(Document):
 
 
 class Maintained(Document):
-    """What maintenance answers: the procedure's own counters."""
+    """What maintenance answers: the procedure's own counters, and the files that it names."""
 
     counters: dict[str, int]
+    files: tuple[str, ...] = ()
 
 
 def hand_over(job: IngestJob | CleanJob | BuildJob | AuditJob | MaintainJob) -> None:
@@ -175,3 +177,7 @@ def written(key: str) -> Written:
 
 def audited(key: str) -> Audited:
     return Audited.model_validate_json(get_document(result_key(key)))
+
+
+def maintained(key: str) -> Maintained:
+    return Maintained.model_validate_json(get_document(result_key(key)))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lakehouse.errors import LakehouseError
-from lakehouse.settings import ROOT, settings
+from lakehouse.settings import ROOT, environment, settings
 
 
 class JobFailed(LakehouseError):
@@ -17,7 +17,20 @@ class JobFailed(LakehouseError):
 
 def run_job(job: Any) -> None:
     """Run the job, and raise its own last sentence if it fails."""
-    done = subprocess.run(_command(job.key), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    _run(job, {})
+
+
+def run_maintenance(job: Any) -> None:
+    """The same, on the Spark that maintenance has for itself, if there is one."""
+    own = settings().maintenance_spark_remote
+    _run(job, {"LAKEHOUSE_SPARK_REMOTE": own} if own else {})
+
+
+def _run(job: Any, changed: dict[str, str]) -> None:
+    command, variables = _command(job.key), {**environment(), **changed}
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, env=variables
+    )
     if done.returncode:
         lines = [line for line in done.stdout.splitlines() if line.strip()] or [f"it ended with {done.returncode}"]
         told = [line for line in lines if line.startswith("error: ")] or lines

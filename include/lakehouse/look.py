@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from urllib.parse import quote
 
 from lakehouse.airflow_facts import AirflowFacts
 from lakehouse.alerts import Story, closing, messages, opening
 from lakehouse.alerts.model import Reason
+from lakehouse.alerts.wording import span
 from lakehouse.causes import Cause
 from lakehouse.contracts.model import AnyContract
 from lakehouse.contracts.sla import SEVERITIES, Severity
-from lakehouse.diagnosis import Diagnosis, World, blocked, diagnose
-from lakehouse.incidents import covering, is_muted, may_catch_up, silent_behind
+from lakehouse.diagnosis import World, blocked, diagnose
+from lakehouse.incidents import covering, is_muted, may_catch_up, same_trouble, silent_behind, teller
 from lakehouse.intervals import Coverage, Interval
 from lakehouse.ledger import batches, heartbeats, mutes
 from lakehouse.ledger import sla as ledger
@@ -22,18 +24,20 @@ from lakehouse.naming import dag_id
 from lakehouse.settings import settings
 from lakehouse.sla import Kind, Miss, State, Verdict, arrived_or_withdrawn, evaluate, freshness
 
+log = logging.getLogger(__name__)
 WATCH = "watch"
 WATCH_DATASET = "lakehouse.watch"
+NOTE = "SLA"
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What could be seen of the tables. Where the catalog does not answer, the ledger says what is published."""
+    """What could be seen of the tables. Of those that the catalog does not show, the ledger says what is published."""
 
     contracts: dict[str, AnyContract]
     broken: frozenset[str]  # datasets whose contract cannot be read
     held: dict[str, Coverage]
-    catalog_answers: bool = True
+    unseen: frozenset[str] = frozenset()
 
 
 class Looking:
@@ -43,7 +47,8 @@ class Looking:
         self.seen, self.airflow, self.now = seen, airflow, now
         self.muted = mutes.mutes(now)
         self.open = {miss.alert_id: miss for miss in ledger.open_misses()}
-        self.since = ledger.agree(promises(seen.contracts.values()), now)
+        self.since = ledger.agree(promises(seen.contracts.values()), now, keep=seen.broken)
+        self.world = World(seen.contracts, seen.held, airflow, seen.unseen, _rolled_back)
         self.told = self.closed = 0
 
     def close(self) -> None:
@@ -55,65 +60,97 @@ class Looking:
             told = messages(closing(self._story(miss), reason, self.now)) if miss.told_at else []
             if ledger.close(miss, told, self.now):
                 self.closed += bool(miss.told_at)
-                self._note(miss, f"SLA missed: {reason} {_span(self.now - miss.due)} after it was due")
+                self._note(miss, _note_of_end(reason, miss, self.now))
             del self.open[miss.alert_id]
 
     def record(self) -> None:
-        """Record what is missed now: first what others are made from, so that the root is told."""
-        world = World(
-            contracts=self.seen.contracts,
-            held=self.seen.held,
-            catalog_answers=self.seen.catalog_answers,
-            airflow=self.airflow,
-            rolled_back=_rolled_back,
-        )
-        for verdict in self._missed():
-            miss = Miss(verdict.dataset, verdict.interval, verdict.due or self.now, self.now, verdict.kind)
-            known = self.open.get(miss.alert_id)
-            if known is None or known.told_at is None:
-                self._record(replace(miss, opened_at=known.opened_at) if known else miss, known, world)
+        """Record what is missed now. Of those with the same root one is told: the root itself, or the gravest."""
+        self._look_at_services_again()
+        found = [self._diagnosed(miss) for miss in self._untold()]
+        for group in same_trouble(found):
+            first = teller(group)
+            for miss in (first, *(one for one in group if one is not first)):
+                self._record(miss, group)
 
     def watch_is_silent(self, beat: heartbeats.Beat) -> None:
         """Record that the watch itself does not look any more."""
         stopped = Interval(beat.at, beat.at + beat.every)
         miss = Miss(WATCH_DATASET, stopped, beat.due, self.now, Kind.HEARTBEAT, Cause.WATCH_DOWN, root=WATCH)
         if miss.alert_id not in self.open:
-            self._tell(replace(miss, detail=f"its last look was at {beat.at:%Y-%m-%d %H:%M:%S} UTC"), None)
+            self._tell(replace(miss, detail=f"its last look was at {beat.at:%Y-%m-%d %H:%M:%S} UTC"), [])
 
-    def _record(self, miss: Miss, known: Miss | None, world: World) -> None:
-        found = diagnose(miss.dataset, miss.interval, world)
-        miss = replace(miss, cause=found.cause, detail=found.detail, root=found.root, root_interval=found.root_interval)
+    def _untold(self) -> Iterator[Miss]:
+        """What is missed and has no alert of its own: newly seen, or recorded before."""
+        seen: set[str] = set()
+        for verdict in self._missed():
+            miss = Miss(verdict.dataset, verdict.interval, verdict.due or self.now, self.now, verdict.kind)
+            known = self.open.get(miss.alert_id, miss)
+            seen.add(known.alert_id)
+            if known.told_at is None:
+                yield known
+        # Those that waited so long behind another that the evaluator no longer looks back to them.
+        for miss in self.open.values():
+            if miss.told_at is None and miss.alert_id not in seen and miss.dataset in self.seen.contracts:
+                yield miss
+
+    def _diagnosed(self, miss: Miss) -> Miss:
+        found = diagnose(miss.dataset, miss.interval, self.world)
+        behind = blocked(miss.dataset, miss.interval, self.world)
+        freed = miss.freed_at
+        if miss.behind and freed is None:
+            moved = (found.root, found.root_interval) != (miss.root, miss.root_interval)
+            freed = ledger.closed_at([miss.behind]).get(miss.behind) or (self.now if moved else None)
+        return replace(
+            miss,
+            cause=found.cause,
+            detail=found.detail,
+            root=found.root,
+            root_interval=found.root_interval,
+            blocks=behind,
+            severity=_gravest(self.seen.contracts[name] for name in (miss.dataset, *behind)),
+            link=_link(miss.dataset, found.run_id),
+            freed_at=freed,
+            path=found.path,
+        )
+
+    def _record(self, miss: Miss, group: list[Miss]) -> None:
         cover = covering(miss, self.open.values()) or silent_behind(miss, self.open.values())
         if is_muted(miss, self.muted):
-            self._keep(miss, known)
+            self._keep(replace(miss, behind=""))
         elif cover:
-            self._keep(replace(miss, behind=cover.alert_id), known)
-        elif known and known.behind and self._may_catch_up(known, miss):
-            self._keep(replace(miss, behind=known.behind), known)
+            self._keep(replace(miss, behind=cover.alert_id, freed_at=None))
+        elif miss.behind and self._may_catch_up(miss):
+            self._keep(miss)
         else:
-            self._tell(miss, found, world)
+            self._tell(miss, group)
 
-    def _keep(self, miss: Miss, known: Miss | None) -> None:
+    def _keep(self, miss: Miss) -> None:
         """Record without an alert."""
+        new = miss.alert_id not in self.open
         if ledger.record(miss):
             self.open[miss.alert_id] = miss
-            if known is None:
-                self._note(miss, _note(miss))
+            if new:
+                self._note(miss, _note(miss, self.now))
 
-    def _tell(self, miss: Miss, found: Diagnosis | None, world: World | None = None) -> None:
-        """Record with an alert."""
-        behind = blocked(miss.dataset, miss.interval, world) if world else ()
-        miss = replace(
-            miss,
-            told_at=self.now,
-            blocks=behind,
-            severity=_gravest([self.seen.contracts[name] for name in (miss.dataset, *behind) if world]),
-            link=_link(miss, found) if found else "",
-        )
+    def _tell(self, miss: Miss, group: list[Miss]) -> None:
+        """Record with an alert, which names all that wait for the same service."""
+        if miss.of_service:
+            waiting = [name for one in group for name in (one.dataset, *one.blocks) if name != miss.dataset]
+            miss = replace(miss, blocks=tuple(dict.fromkeys([*miss.blocks, *waiting])))
+        new = miss.alert_id not in self.open
+        miss = replace(miss, told_at=self.now)
         if ledger.record(miss, messages(opening(self._story(miss)))):
             self.told += 1
             self.open[miss.alert_id] = miss
-            self._note(miss, _note(miss))
+            if new:
+                self._note(miss, _note(miss, self.now))
+
+    def _look_at_services_again(self) -> None:
+        """An alert for a service covers others only while that service is still what holds it up."""
+        for miss in list(self.open.values()):
+            if miss.told_at and miss.of_service and miss.dataset in self.seen.contracts:
+                found = diagnose(miss.dataset, miss.interval, self.world)
+                self.open[miss.alert_id] = replace(miss, root=found.root, root_interval=found.root_interval)
 
     def _story(self, miss: Miss) -> Story:
         of_dataset = miss.kind is not Kind.HEARTBEAT
@@ -124,7 +161,8 @@ class Looking:
             due=miss.due,
             opened_at=miss.told_at or miss.opened_at,
             dataset=miss.dataset if of_dataset else None,
-            contract=self._contract(miss),
+            contract=self.seen.contracts.get(miss.dataset),
+            everybodys=miss.of_service,
             interval=miss.interval if of_dataset else None,
             cause=miss.cause,
             detail=miss.detail or None,
@@ -134,22 +172,18 @@ class Looking:
         )
 
     def _missed(self) -> list[Verdict]:
-        """What is late, or will be as its run has failed: upstream first, oldest first."""
+        """What is late, or will be as its run has failed: late intervals first, oldest first."""
         found: list[Verdict] = []
         waiting: list[Verdict] = []
         for contract in self.seen.contracts.values():
-            held = self.seen.held.get(contract.dataset)
-            if held is None:
-                continue
+            held = self.seen.held[contract.dataset]
             verdicts = evaluate(contract, held, self._since(contract, Kind.READY), self.now, settings().start)
             found += [v for v in verdicts if v.state is State.MISSED]
             waiting += [v for v in verdicts if v.state is State.WAITING]
             fresh = freshness(contract, held, self._since(contract, Kind.FRESH), self.now)
-            if fresh and fresh.state is State.MISSED and self.seen.catalog_answers:
+            if fresh and fresh.state is State.MISSED and contract.dataset not in self.seen.unseen:
                 found.append(fresh)
-        return sorted(
-            [*found, *self._failed(waiting)], key=lambda v: (v.kind is Kind.FRESH, self._depth(v.dataset), v.interval)
-        )
+        return sorted([*found, *self._failed(waiting)], key=lambda v: (v.kind is Kind.FRESH, v.interval))
 
     def _failed(self, waiting: list[Verdict]) -> Iterator[Verdict]:
         """Of intervals that are not due, those whose run has failed: they will not come by themselves."""
@@ -161,40 +195,32 @@ class Looking:
     def _since(self, contract: AnyContract, kind: Kind) -> datetime:
         return self.since.get((contract.dataset, kind), self.now)
 
-    def _depth(self, dataset: str) -> int:
-        """How many layers of datasets it is made from."""
-        contract = self.seen.contracts.get(dataset)
-        return 1 + max((self._depth(name) for name in contract.inputs), default=0) if contract else 0
-
     def _over(self, miss: Miss) -> Reason | None:
         """Why a miss is over, or None. Only a table that was seen tells."""
         if miss.kind is Kind.HEARTBEAT:
             beat = heartbeats.last(WATCH)
             return "recovered" if beat and beat.at > miss.interval.start else None
-        if not self.seen.catalog_answers or miss.dataset not in self.seen.held or miss.dataset in self.seen.broken:
+        if miss.dataset in self.seen.unseen or miss.dataset in self.seen.broken:
             return None
-        return arrived_or_withdrawn(miss, self._contract(miss), self.seen.held[miss.dataset])
+        contract, held = self.seen.contracts.get(miss.dataset), self.seen.held.get(miss.dataset, Coverage())
+        return arrived_or_withdrawn(miss, contract, held, settings().start)
 
-    def _may_catch_up(self, known: Miss, miss: Miss) -> bool:
-        contract = self._contract(miss)
-        due = contract.due(miss.interval) if contract else None
-        freed = ledger.closed_at([known.behind]).get(known.behind)
-        return may_catch_up(miss, freed, due - miss.interval.end if due else None, self.now)
-
-    def _contract(self, miss: Miss) -> AnyContract | None:
-        return self.seen.contracts.get(miss.dataset)
+    def _may_catch_up(self, miss: Miss) -> bool:
+        due = self.seen.contracts[miss.dataset].due(miss.interval)
+        return may_catch_up(miss, due - miss.interval.end if due else None, self.now)
 
     def _note(self, miss: Miss, text: str) -> None:
         if miss.kind is Kind.READY:
-            self.airflow.note(dag_id(miss.dataset), miss.interval, text)
+            self.airflow.note(dag_id(miss.dataset), miss.interval, text, NOTE)
 
 
 def promises(contracts: Iterable[AnyContract]) -> dict[tuple[str, Kind], str]:
     """What each contract promises, in words that change when the promise does."""
     found: dict[tuple[str, Kind], str] = {}
     for contract in contracts:
-        found[contract.dataset, Kind.READY] = contract.sla.told(contract.timezone)
-        found[contract.dataset, Kind.FRESH] = f"{contract.sla.fresh_within}; {contract.sla.told(contract.timezone)}"
+        told = contract.sla.told(contract.timezone) + (f", until {contract.end}" if contract.end else "")
+        found[contract.dataset, Kind.READY] = told
+        found[contract.dataset, Kind.FRESH] = f"{contract.sla.fresh_within}; {told}"
     return found
 
 
@@ -202,22 +228,24 @@ def _rolled_back(dataset: str, interval: Interval) -> bool:
     return bool(batches.undone_in(dataset, interval))
 
 
-def _gravest(contracts: list[AnyContract]) -> Severity:
-    """An alert is as grave as the gravest that waits for it; what no contract speaks of is critical."""
-    return min((c.sla.severity for c in contracts), key=SEVERITIES.index, default="critical")
+def _gravest(contracts: Iterable[AnyContract]) -> Severity:
+    """An alert is as grave as the gravest that waits for it."""
+    return min((c.sla.severity for c in contracts), key=SEVERITIES.index)
 
 
-def _link(miss: Miss, found: Diagnosis) -> str:
+def _link(dataset: str, run_id: str) -> str:
     """The run in Airflow's UI, or its DAG where there is no run."""
-    dag = f"{settings().airflow_url}/dags/{dag_id(miss.dataset)}"
-    return f"{dag}/runs/{quote(found.run_id)}" if found.run_id else dag
+    dag = f"{settings().airflow_url}/dags/{dag_id(dataset)}"
+    return f"{dag}/runs/{quote(run_id)}" if run_id else dag
 
 
-def _note(miss: Miss) -> str:
-    told = f"SLA missed: due {miss.due:%Y-%m-%d %H:%M} UTC; {miss.cause}"
-    return told + (f": {miss.detail}" if miss.detail else "")
+def _note(miss: Miss, now: datetime) -> str:
+    state = "missed" if now > miss.due else "at risk"
+    return f"{NOTE} {state}, due {miss.due:%Y-%m-%d %H:%M} UTC; {miss.cause}" + (
+        f": {miss.detail}" if miss.detail else ""
+    )
 
 
-def _span(late: timedelta) -> str:
-    minutes = max(0, int(late.total_seconds()) // 60)
-    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
+def _note_of_end(reason: str, miss: Miss, now: datetime) -> str:
+    late = f"missed: {reason} {span(now - miss.due)} late" if now > miss.due else f"kept after all: {reason}"
+    return f"{NOTE} {late}, due {miss.due:%Y-%m-%d %H:%M} UTC"

@@ -61,6 +61,6 @@ def _tag(reader: str, snapshot: object) -> str:
 def _retained(contract: Contract, reader: Table, now: datetime) -> list[int]:
     """The versions of main that the contract keeps: the newest, and those young enough."""
     line = history(reader, ref_snapshot(reader))
-    limit = (now - contract.retention.snapshots).timestamp() * 1000
+    limit = (now - contract.retention.history).timestamp() * 1000
     keep_last = contract.retention.keep_last
     return [one.snapshot_id for place, one in enumerate(line) if place < keep_last or one.timestamp_ms >= limit]

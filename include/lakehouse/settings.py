@@ -82,6 +82,19 @@ class Settings(BaseSettings):
     )
     watch_seconds: int = Field(60, ge=1, description="How often `lakehouse watch` evaluates the SLAs.")
 
+    # Maintenance
+    maintenance_window: str = Field(
+        "",
+        pattern=r"^(([01]\d|2[0-3]):[0-5]\d-([01]\d|2[0-3]):[0-5]\d)?$",
+        description="Hours of UTC in which it runs by itself, such as 22:00-06:00; empty: whenever it is due.",
+    )
+    maintenance_pause_seconds: float = Field(
+        10.0, ge=0, description="How long a table's lease is free between two slices, for whoever waits to write."
+    )
+    maintenance_spark_remote: str = Field(
+        "", description="Spark Connect address for maintenance alone; empty: where all jobs run."
+    )
+
     # The local stack
     sample: bool = Field(True, description="Deliver the sample shop's files each day, so that its DAGs have data.")
 

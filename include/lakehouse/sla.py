@@ -82,16 +82,25 @@ class Miss:
     root: str = ""  # the dataset, or the service, that is to blame
     root_interval: str = ""  # of a dataset
     behind: str = ""  # the alert that tells of it
+    freed_at: datetime | None = None  # when what it waited behind was gone
     told_at: datetime | None = None  # when it got an alert of its own, and what that said:
     severity: Severity = "critical"
     blocks: tuple[str, ...] = ()
     link: str = ""
 
+    path: tuple[tuple[str, str], ...] = ()  # the inputs on the way to the root, each with the interval that it lacks
+    known_as: str = ""  # in the ledger
+
+    @property
+    def of_service(self) -> bool:
+        """Whether a service is to blame, and so for more than this dataset."""
+        return bool(self.root) and not self.root_interval
+
     @property
     def alert_id(self) -> str:
-        """The same miss has the same id, whoever finds it and however often."""
-        mark = digest([self.kind, self.dataset, str(self.interval)])
-        return f"sla-{dag_id(self.dataset)}-{self.interval.start:%Y%m%dT%H%M%S}-{mark}"
+        """The same miss has the same id, whoever finds it and however often, also when its schedule has changed."""
+        mark = digest([self.kind, self.dataset, self.interval.start.isoformat()])
+        return self.known_as or f"sla-{dag_id(self.dataset)}-{self.interval.start:%Y%m%dT%H%M%S}-{mark}"
 
 
 def evaluate(
@@ -131,13 +140,17 @@ def _stale_at(contract: Contract, newest: datetime, awaited: Interval) -> dateti
 
 def ended(contract: Contract, now: datetime, floor: date | None = None) -> Iterator[Interval]:
     """The contract's intervals that have ended by now, newest first."""
-    zone = ZoneInfo(contract.timezone)
-    first = datetime.combine(max(contract.start, floor or contract.start), time.min, zone)
+    first = _first(contract, floor)
     interval = contract.interval_ending_by(_newest_moment(contract, now))
     while interval.start >= first:
         if has_interval(contract, interval):
             yield interval
         interval = contract.interval_before(interval)
+
+
+def _first(contract: Contract, floor: date | None) -> datetime:
+    """Nothing is asked of the time before."""
+    return datetime.combine(max(contract.start, floor or contract.start), time.min, ZoneInfo(contract.timezone))
 
 
 def has_interval(contract: Contract, interval: Interval) -> bool:
@@ -148,15 +161,22 @@ def has_interval(contract: Contract, interval: Interval) -> bool:
 
 
 def arrived_or_withdrawn(
-    miss: Miss, contract: Contract | None, held: Coverage
+    miss: Miss, contract: Contract | None, held: Coverage, floor: date | None = None
 ) -> Literal["arrived", "withdrawn"] | None:
     """Why an open miss is over, or None while it is not."""
     fresh_again = miss.kind is Kind.FRESH and held.end is not None and held.end >= miss.interval.end
     if miss.interval in held or fresh_again:
         return "arrived"
-    if contract is None or not has_interval(contract, miss.interval):
-        return "withdrawn"
-    return None
+    return None if contract and _promised(contract, miss, floor) else "withdrawn"
+
+
+def _promised(contract: Contract, miss: Miss, floor: date | None) -> bool:
+    """Whether the contract still asks for what was missed."""
+    if miss.kind is Kind.FRESH:
+        due = _stale_at(contract, miss.interval.start, miss.interval)
+    else:
+        due = contract.due(miss.interval)
+    return due is not None and has_interval(contract, miss.interval) and miss.interval.start >= _first(contract, floor)
 
 
 def _newest_moment(contract: Contract, now: datetime) -> datetime:

@@ -72,9 +72,9 @@ class Handover(BaseModel):
         return f"{self.batch.batch_id}: {counts} snapshot={self.head.head}"
 
 
-def take_lease(dataset: str, attempt: Attempt) -> None:
-    """Take the dataset's lease, or say who holds it."""
-    if not leases.acquire(dataset, attempt.run, attempt.id):
+def take_lease(dataset: str, attempt: Attempt, *, take_over: bool = True) -> None:
+    """Take the dataset's lease, from another try of the same run too if it may be taken over, or say who holds it."""
+    if not leases.acquire(dataset, attempt.run, attempt.id, take_over=take_over):
         held = leases.holder(dataset)
         raise LeaseHeld(f"{dataset} is being written by {held.owner if held else 'another run'}")
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-import requests
-from pyiceberg.exceptions import RESTError
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
 
-from lakehouse import alerts, catalog
+from lakehouse import alerts, coverages
 from lakehouse.airflow_facts import airflow_facts
+from lakehouse.catalog import CatalogUnreachable
 from lakehouse.contracts import contracts
 from lakehouse.contracts.load import loaded
 from lakehouse.errors import LakehouseError
@@ -30,6 +29,8 @@ from lakehouse.sla import Kind, Miss, State, Verdict, evaluate, freshness
 
 log = logging.getLogger(__name__)
 _LEDGER_FAILS = (LedgerUnreachable, SQLAlchemyError)
+# A message that may be tried, and is not as another goes before it, must not make the watch spin.
+SHORTEST_PAUSE = timedelta(seconds=5)
 
 
 @dataclass(frozen=True)
@@ -82,32 +83,38 @@ def watch(once: bool = False, stop: threading.Event | None = None) -> None:
 def look(now: datetime, by: str = WATCH) -> Look:
     """Evaluate every SLA, record what is missed and what has arrived, deliver what must be told.
 
-    Whoever looks, the watch or another, does the same; another also looks after the watch.
+    Whoever looks, the watch or another, does the same; another also looks after the watch. What cannot be seen or done
+    is a sentence among the problems, and keeps nothing else from being done.
     """
-    opened = closed = 0
-    backlog: list[Backlog] = []
     problems = [f"not watched, its contract is broken: {problem}" for problem in loaded().problems]
     problems += alerts.problems()
+    opened = closed = 0
+    backlog: list[Backlog] = []
     try:
+        if by == WATCH:
+            heartbeats.beat(WATCH, now, timedelta(seconds=settings().watch_seconds))
         with ledger.alone():
             seen, unseen = _see()
             problems += unseen
             looking = Looking(seen, airflow_facts(), now)
-            problems += _heartbeat(looking, now, by)
+            problems += [] if by == WATCH else _silence(looking, now)
             looking.close()
             looking.record()
             opened, closed = looking.told, looking.closed
+    except (*_LEDGER_FAILS, ledger.Busy) as error:
+        problems.append(_ledger_problem(error))
+    except Exception as error:  # what was told before must still leave
+        log.exception("the look failed")
+        problems.append(f"the look failed: {_first_line(error)}")
+    try:
         backlog = alerts.deliver(now)
     except _LEDGER_FAILS as error:
         problems.append(_ledger_problem(error))
-    return Look(opened, closed, tuple(problems), tuple(backlog))
+    return Look(opened, closed, tuple(dict.fromkeys(problems)), tuple(backlog))
 
 
-def _heartbeat(looking: Looking, now: datetime, by: str) -> Iterator[str]:
-    """The watch leaves a sign of life; whoever else looks says where there is none any more."""
-    if by == WATCH:
-        heartbeats.beat(WATCH, now, timedelta(seconds=settings().watch_seconds))
-        return
+def _silence(looking: Looking, now: datetime) -> Iterator[str]:
+    """A sentence, and a miss, where the watch has left no sign of life for too long."""
     beat = heartbeats.last(WATCH)
     if beat and beat.overdue(now):
         looking.watch_is_silent(beat)
@@ -123,7 +130,7 @@ def board(now: datetime) -> Board:
         agreed, open_misses, muted = ledger.agreed(), ledger.open_misses(), mutes.mutes(now)
     except _LEDGER_FAILS as error:
         raise LakehouseError(_ledger_problem(error)) from error
-    held, problems, _ = _coverages(c.dataset for c in contracts())
+    held, problems, _ = _coverages([c.dataset for c in contracts()])
     if problems:
         raise LakehouseError("; ".join(problems))
     rows: list[Verdict] = []
@@ -141,33 +148,30 @@ def _see() -> tuple[Seen, list[str]]:
     """The tables as the catalog shows them, else as the ledger knows them; and what could not be seen."""
     known = {c.dataset: c for c in contracts()}
     wanted = {*known, *(m.dataset for m in ledger.open_misses() if m.kind is not Kind.HEARTBEAT)}
-    held, problems, answers = _coverages(wanted)
-    if not answers:
-        held = {name: Coverage() for name in wanted} | batches.coverages()
+    held, problems, unseen = _coverages(sorted(wanted))
+    published = batches.coverages() if unseen else {}
+    held |= {name: published.get(name, Coverage()) for name in unseen}
     broken = frozenset(f"{p.file.parent.name}.{p.file.stem}" for p in loaded().problems)
-    return Seen(known, broken, held, answers), problems
+    return Seen(known, broken, held, frozenset(unseen)), problems
 
 
-def _coverages(datasets: Iterable[str]) -> tuple[dict[str, Coverage], list[str], bool]:
-    """What each table holds, a sentence for each that cannot be seen, and whether the catalog answers.
-
-    A table that is not there holds nothing.
-    """
+def _coverages(datasets: Sequence[str]) -> tuple[dict[str, Coverage], list[str], list[str]]:
+    """What each table holds, a sentence for each trouble, and the tables that could not be seen."""
     found: dict[str, Coverage] = {}
     problems: list[str] = []
-    for dataset in sorted(datasets):
+    for dataset in datasets:
         try:
-            found[dataset] = catalog.coverage(catalog.table(dataset))
-        except (catalog.CatalogUnreachable, requests.RequestException):
+            found[dataset] = coverages.held(dataset)
+        except coverages.CatalogSilent as error:
             # The others would only wait for the same time-out.
-            return found, [*problems, f"the catalog at {settings().catalog_uri} does not answer"], False
-        except (RESTError, ValueError) as error:
-            problems.append(f"{dataset} cannot be seen: {_first_line(error)}")
-    return found, problems, True
+            return found, [*problems, str(error)], [name for name in datasets if name not in found]
+        except CatalogUnreachable as error:
+            problems.append(str(error))
+    return found, problems, [name for name in datasets if name not in found]
 
 
-def _ledger_problem(error: LedgerUnreachable | SQLAlchemyError) -> str:
-    if isinstance(error, LedgerUnreachable):
+def _ledger_problem(error: LakehouseError | SQLAlchemyError) -> str:
+    if isinstance(error, LakehouseError):
         return str(error)
     url = make_url(settings().ledger_url.get_secret_value())
     return f"the ledger at {url.host}:{url.port} does not serve: {_first_line(getattr(error, 'orig', None) or error)}"
@@ -186,8 +190,9 @@ def _untold(backlog: Iterable[Backlog]) -> Iterator[str]:
 def _pause(backlog: Iterable[Backlog]) -> float:
     """Until the next look: the interval of the settings, or sooner where an alert may be tried again."""
     longest = timedelta(seconds=settings().watch_seconds)
-    tries = (b.next_try_at - datetime.now(UTC) for b in backlog if b.error)
-    return max(1.0, min((longest, *tries)).total_seconds())
+    in_use = alerts.channels()
+    tries = (max(b.next_try_at - datetime.now(UTC), SHORTEST_PAUSE) for b in backlog if b.error and b.channel in in_use)
+    return min((longest, *tries)).total_seconds()
 
 
 def _first_line(error: object) -> str:

@@ -21,7 +21,7 @@ def of_dag(contract: AnyContract) -> str:
         "contract": f"`{_file(contract)}`",
         "schedule": f"`{contract.schedule}` {contract.timezone}",
         "gates": _gates(contract),
-        "maintenance": f"{contract.maintenance.tier}; snapshots kept {write_duration(contract.retention.snapshots)}",
+        "maintenance": f"{contract.maintenance.tier}; snapshots kept {write_duration(contract.retention.history)}",
         "when it is late or fails": runbook(RUNBOOKS),
     }
     table = [f"| {name} | {_cell(value)} |" for name, value in rows.items()]

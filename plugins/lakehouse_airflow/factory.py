@@ -6,17 +6,16 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from airflow.sdk import DAG, Asset, CronDataIntervalTimetable, CronTriggerTimetable, Param, chain
+from airflow.sdk import DAG, Asset, CronDataIntervalTimetable, Param, chain
 
 from lakehouse.contracts import AnyContract, contracts
 from lakehouse.contracts.load import loaded
-from lakehouse.naming import REPLAY_DAG, ROLLBACK_DAG, SPARK_POOL, dag_id, maintenance_dag_id
+from lakehouse.naming import REPLAY_DAG, ROLLBACK_DAG, SPARK_POOL, dag_id
 from lakehouse.settings import settings
 from lakehouse_airflow import docs
 from lakehouse_airflow.deadlines import deadline
 from lakehouse_airflow.operators import (
     AuditOperator,
-    MaintainOperator,
     PublishOperator,
     ReleaseOperator,
     ResolveOperator,
@@ -57,28 +56,6 @@ def build_dag(contract: AnyContract) -> DAG:
         default_args={**DEFAULTS, "owner": contract.owner},
     ) as dag:
         _steps(contract)
-    return dag
-
-
-def build_maintenance(tier: str, schedule: str) -> DAG | None:
-    """One task per dataset of a tier; each looks at its tables and does what they need. No DAG for an empty tier."""
-    datasets = [contract.dataset for contract in contracts() if contract.maintenance.tier == tier]
-    if not datasets:
-        return None
-    with DAG(
-        maintenance_dag_id(tier),
-        description=f"Keeps the tables of tier {tier} healthy.",
-        doc_md="Rewrites small files and expires old snapshots, under each dataset's lease. What was done, and why, "
-        "is in the ledger and in each task's log.",
-        schedule=CronTriggerTimetable(schedule, timezone="UTC"),
-        start_date=datetime(2026, 1, 1, tzinfo=UTC),
-        catchup=False,
-        max_active_runs=1,
-        tags=["maintenance"],
-        default_args={**DEFAULTS, "retries": 1},
-    ) as dag:
-        for dataset in datasets:
-            MaintainOperator(task_id=dag_id(dataset), dataset=dataset, pool=SPARK_POOL, doc_md=MaintainOperator.__doc__)
     return dag
 
 

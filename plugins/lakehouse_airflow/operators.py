@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from lakehouse_airflow.links import SnapshotLink, SparkLink, session_url
 from lakehouse_airflow.runner import ConnectRunner, Runner, runner
@@ -214,7 +214,7 @@ class ResolveOperator(Step):
             try:
                 counts = resolve(self.contract(), chosen, attempt, self.run_job)
             finally:
-                leases.release(self.dataset, attempt.run)
+                leases.release(self.dataset, attempt.run, attempt.id)
         self.log.info("%s: %s", self.dataset, told(chosen, counts))
 
 
@@ -237,28 +237,6 @@ class RollbackOperator(Step):
             try:
                 done = roll_back(self.contract(), form["to"], contracts(), by=who, why=form["why"], apply=form["apply"])
             finally:
-                leases.release(self.dataset, attempt.run)
+                leases.release(self.dataset, attempt.run, attempt.id)
         for line in done:
-            self.log.info("%s", line)
-
-
-class MaintainOperator(Step):
-    """Keep the dataset's tables healthy, under its lease; a table that is being written is put off."""
-
-    def step(self, context: Context) -> Any:
-        from lakehouse.ledger import leases
-        from lakehouse.maintenance import maintain
-        from lakehouse.steps import LeaseHeld, take_lease
-
-        attempt = attempt_of(context)
-        try:
-            take_lease(self.dataset, attempt)
-        except LeaseHeld as held:
-            raise AirflowSkipException(f"put off: {held}") from None
-        try:
-            with leases.kept(self.dataset, attempt.run, attempt.id):
-                lines = maintain(self.contract(), attempt, self.run_job)
-        finally:
-            leases.release(self.dataset, attempt.run)
-        for line in lines or [f"{self.dataset}: nothing to do"]:
             self.log.info("%s", line)

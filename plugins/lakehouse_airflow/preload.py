@@ -8,7 +8,8 @@ from importlib import import_module
 # Each opens nothing when imported: a connection must not cross a fork.
 HEAVY = (
     "lakehouse.steps",
-    "lakehouse.maintenance",
+    "lakehouse.maintenance.carried_out",
+    "lakehouse.maintenance.seen",
     "lakehouse_airflow.factory",
     "airflow.providers.apache.spark.hooks.spark_connect",
 )

@@ -120,10 +120,11 @@ def test_publishing_updates_the_datasets_asset_and_nothing_else_does(parsed, con
     assert outlets == {"publish": [contract.dataset]}
 
 
-def test_maintenance_has_one_task_per_dataset_and_catches_up_on_nothing(parsed):
+def test_maintenance_plans_then_maps_one_task_to_each_dataset_and_catches_up_on_nothing(parsed):
     found = tasks(parsed, "maintenance_daily")
-    assert set(found) == {dag_id(contract.dataset) for contract in CONTRACTS}
-    assert {task["pool"] for task in found.values()} == {SPARK_POOL}
+    assert found["plan"]["downstream_task_ids"] == ["maintain"]
+    assert found["maintain"]["_is_mapped"]
+    assert found["maintain"]["partial_kwargs"]["pool"] == SPARK_POOL
     assert parsed["dags"]["maintenance_daily"]["catchup"] is False
     assert parsed["dags"]["maintenance_daily"]["max_active_runs"] == 1
 

@@ -121,7 +121,7 @@ def change_contract(contracts: Path, dataset: str, line: str) -> None:
 def test_maintenance_leaves_fewer_files_and_the_same_rows(caught_up, shop, api, contracts):
     for dataset in shop.datasets:
         sort = "" if dataset == shop.bronze else ", sort_by: [region, category]"
-        change_contract(contracts, dataset, f"maintenance: {{min_input_files: 2{sort}}}")
+        change_contract(contracts, dataset, f"maintenance: {{min_input_files: 2, deleted_share: 0%{sort}}}")
     before = {dataset: health(loaded(dataset)) for dataset in shop.datasets}
     answered = answers.silver(shop), answers.gold(shop), answers.quarantine(shop)
     api.unpause("maintenance_daily")

@@ -22,7 +22,7 @@ from lakehouse.ledger import outbox
 from lakehouse.ledger.database import engine
 from lakehouse.ledger.outbox import Backlog
 from lakehouse.settings import settings
-from tests.unit.receiver import SECRET, Receiver
+from tests.receiver import SECRET, Receiver
 
 NOW = datetime(2026, 11, 16, 2, 12, tzinfo=UTC)
 DAY = Interval(datetime(2026, 11, 15, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=UTC))

@@ -77,6 +77,8 @@ def test_an_expired_lease_is_free(dataset):
 def test_nobody_releases_somebody_elses_lease(dataset):
     leases.acquire(dataset, "a", "a#1")
     leases.release(dataset, "b")
+    leases.release(dataset, "a", "a#0")
+    assert not leases.acquire(dataset, "a", "a#0", take_over=False)
     held = leases.holder(dataset)
     assert held is not None
     assert held.owner == "a"

@@ -18,7 +18,7 @@ from tests.stack.harness import Stack, eventually
 from tests.stack.shop import Shop
 from tests.unit.test_readme import commands
 
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = [pytest.mark.timeout(1800), pytest.mark.full]
 
 DAY, WRITTEN = date(2026, 1, 1), "2026-11-15"
 PAGES = sorted((ROOT / DOCS / RUNBOOKS).glob("*.md"))

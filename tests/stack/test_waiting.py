@@ -27,10 +27,10 @@ from lakehouse.settings import Settings, settings
 from lakehouse.sla import Kind
 from lakehouse.store import client
 from lakehouse.watch import look
+from tests.receiver import Receiver
 from tests.stack import tables
 from tests.stack.harness import eventually
 from tests.stack.proxy import Proxy, proxied
-from tests.stack.receiver import Receiver
 
 pytestmark = pytest.mark.timeout(1800)
 

@@ -17,7 +17,7 @@ import psycopg2
 import pytest
 from psycopg2 import sql
 
-from lakehouse import naming
+from lakehouse import coverages, naming
 from lakehouse.batch import PUBLISHED, Batch
 from lakehouse.catalog import catalog
 from lakehouse.intervals import Coverage, Interval
@@ -27,9 +27,9 @@ from lakehouse.ledger.database import engine
 from lakehouse.look import WATCH
 from lakehouse.settings import settings
 from lakehouse.watch import board, look
+from tests.receiver import SECRET, Receiver
 from tests.stack import tables
 from tests.stack.harness import LAKEHOUSE, free_ports
-from tests.stack.receiver import SECRET, Receiver
 
 SINCE = datetime(2026, 2, 1, 12, tzinfo=UTC)
 DAY = Interval(datetime(2026, 2, 1, tzinfo=UTC), datetime(2026, 2, 2, tzinfo=UTC))
@@ -117,6 +117,7 @@ def _forget() -> None:
     settings.cache_clear()
     engine.cache_clear()
     catalog.cache_clear()
+    coverages._catalog.cache_clear()
 
 
 def promise(folder: Path, dataset: str, ready_within: str) -> None:
@@ -350,6 +351,56 @@ def test_a_dataset_behind_a_late_one_is_recorded_and_not_told_and_has_time_to_ca
         ("closed", dataset, [behind]),
         ("opened", behind, []),
     ]
+
+
+def test_a_look_that_was_stopped_in_the_middle_does_not_keep_others_from_looking(dataset, receiver, monkeypatch):
+    monkeypatch.setattr(ledger, "_LONGEST_LOOK", "1s")
+    with receiver.up(), ledger.alone():  # and never goes on
+        assert look(LATE).opened == 1
+    assert receiver.events == [("opened", "2026-02-01")]
+
+
+def test_a_schedule_that_changes_under_an_open_miss_stops_nobody(dataset, receiver, tmp_path):
+    file = tmp_path / "bronze" / f"{naming.short_name(dataset)}.yaml"
+    with receiver.up():
+        look(LATE)
+        file.write_text(f'{file.read_text()}schedule: "@hourly"\n')
+        assert look(LATE + timedelta(minutes=1)).problems == ()
+        publish(dataset, Interval(DAY.start, LATE + timedelta(hours=1)))
+        look(LATE + timedelta(minutes=2))
+    assert receiver.events == [("opened", "2026-02-01"), ("closed", "2026-02-01")]
+
+
+def test_what_one_service_holds_up_is_one_alert_the_gravest_and_each_may_catch_up(dataset, receiver, tmp_path):
+    """Airflow is down here: it is the root of both."""
+    other = f"{dataset}_2"
+    promise(tmp_path, other, "1h, severity: critical")
+    tables.make(other)
+    look(SINCE)
+    with receiver.up():
+        assert look(LATE).opened == 1
+        publish(other, DAY)
+        assert look(LATE + timedelta(minutes=1)).opened == 0
+    catalog().drop_table(other)
+    first, closed = receiver.taken
+    assert (first["dataset"], first["severity"], first["blocks"], first["owner"]) == (
+        other,
+        "critical",
+        [dataset],
+        None,
+    )
+    assert (closed["event"], closed["alert_id"]) == ("closed", first["alert_id"])
+
+
+def test_a_promise_that_is_taken_away_and_made_again_says_nothing_of_the_time_between(dataset, receiver, tmp_path):
+    file = tmp_path / "bronze" / f"{naming.short_name(dataset)}.yaml"
+    kept = file.read_text()
+    file.unlink()
+    with receiver.up():
+        look(SINCE + timedelta(hours=1))
+        file.write_text(kept)
+        assert look(LATE + timedelta(days=20)).opened == 0
+    assert receiver.taken == []
 
 
 def lakehouse(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:

@@ -18,7 +18,7 @@ from lakehouse.alerts.routes import Route
 from lakehouse.cli.alert import alert as app
 from lakehouse.ledger.outbox import NotDelivered, Refused, tried
 from lakehouse.settings import settings
-from tests.unit.receiver import SECRET, Receiver
+from tests.receiver import SECRET, Receiver
 
 NOW = datetime(2026, 11, 16, tzinfo=UTC)
 OPENED = trial(NOW)

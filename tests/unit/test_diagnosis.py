@@ -62,7 +62,7 @@ class Seen:
 
 
 def why(dataset: str = "bronze.a", held: dict[str, Coverage] | None = None, **given: object):
-    world = {"contracts": SHOP, "held": held or {}, "catalog_answers": True, "airflow": Seen(), **given}
+    world = {"contracts": SHOP, "held": held or {}, "airflow": Seen(), **given}
     return diagnose(dataset, DAY, World(**world))
 
 
@@ -115,7 +115,7 @@ def test_an_interval_that_was_rolled_back_is_told_as_that():
 @pytest.mark.parametrize(
     ("given", "cause", "root"),
     [
-        ({"catalog_answers": False}, Cause.CATALOG_DOWN, CATALOG),
+        ({"unseen": frozenset(SHOP)}, Cause.CATALOG_DOWN, CATALOG),
         ({"airflow": Seen(answers=False)}, Cause.AIRFLOW_DOWN, "airflow"),
         ({"airflow": Seen(scheduler_beats=False)}, Cause.SCHEDULER_DOWN, SCHEDULER),
     ],
@@ -142,6 +142,7 @@ def test_what_waits_for_another_dataset_names_the_root_and_what_is_wrong_there()
     found = why("gold.g", airflow=run("running", WAITS))
     assert (found.cause, found.root, found.root_interval) == (Cause.UPSTREAM_LATE, "bronze.a", str(DAY))
     assert found.detail == "bronze.a: sensor_waiting, waiting for landing/a/_SUCCESS"
+    assert found.path == (("silver.a", str(DAY)), ("bronze.a", str(DAY)))
 
 
 def test_the_nearest_dataset_that_lacks_only_its_own_run_is_the_root():
@@ -161,5 +162,20 @@ def test_a_day_made_of_hours_waits_for_the_first_that_is_missing():
 
 
 def test_everything_made_from_a_dataset_waits_behind_it_unless_it_holds_the_interval():
-    world = World(contracts=SHOP, held={"silver.b": HELD}, catalog_answers=True, airflow=Seen())
+    world = World(contracts=SHOP, held={"silver.b": HELD}, airflow=Seen())
     assert blocked("bronze.a", DAY, world) == ("silver.a", "gold.g")
+
+
+def test_a_table_that_the_catalog_does_not_show_is_the_catalogs_trouble_and_so_is_what_waits_for_it():
+    found = why("gold.g", held={"bronze.a": HELD}, unseen=frozenset({"silver.a"}))
+    assert (found.cause, found.root, found.root_interval) == (Cause.UPSTREAM_LATE, CATALOG, "")
+    assert why("bronze.a", unseen=frozenset({"silver.a"})).cause is Cause.NO_RUN
+
+
+def test_an_airflow_that_stops_answering_while_it_is_asked_is_down():
+    class Fading(Seen):
+        def paused(self, dag: str) -> bool | None:
+            self.answers = False
+            return None
+
+    assert why(airflow=Fading()).cause is Cause.AIRFLOW_DOWN

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lakehouse.causes import Cause
-from lakehouse.incidents import covering, is_muted, may_catch_up, silent_behind
+from lakehouse.incidents import covering, is_muted, may_catch_up, same_trouble, silent_behind, teller
 from lakehouse.intervals import Interval
 from lakehouse.sla import Kind, Miss
 
@@ -18,7 +18,7 @@ NOW = DAY.end + timedelta(hours=2)
 
 
 def miss(dataset: str, root: str = "", interval: Interval = DAY, **given: object) -> Miss:
-    told = {"cause": Cause.SENSOR_WAITING, "root": root or dataset, "told_at": NOW, **given}
+    told = {"cause": Cause.SENSOR_WAITING, "root": root or dataset, "told_at": NOW, "severity": "warning", **given}
     known = {"root_interval": str(interval), **told}
     return Miss(dataset, interval, interval.end, NOW, **known)
 
@@ -28,6 +28,11 @@ BRONZE = miss("bronze.a")
 
 def test_what_waits_for_a_root_is_told_by_the_roots_alert():
     assert covering(miss("gold.g", root="bronze.a"), [BRONZE]) == BRONZE
+
+
+def test_an_input_on_the_way_to_the_root_tells_of_it_too_whatever_the_root_is_now():
+    behind = miss("gold.g", root="airflow-triggerer", root_interval="", path=(("bronze.a", str(DAY)),))
+    assert covering(behind, [BRONZE]) == BRONZE
 
 
 def test_an_alert_that_nobody_was_told_of_covers_nothing():
@@ -90,5 +95,32 @@ def test_a_mute_counts_for_the_dataset_and_for_what_waits_behind_it():
     ],
 )
 def test_once_its_root_is_there_a_dataset_gets_its_time_to_catch_up_unless_it_is_stuck(cause, freed, within, quiet):
-    waits = miss("gold.g", root="bronze.a", cause=cause, told_at=None)
-    assert may_catch_up(waits, freed, within, NOW) is quiet
+    waits = miss("gold.g", root="bronze.a", cause=cause, told_at=None, freed_at=freed)
+    assert may_catch_up(waits, within, NOW) is quiet
+
+
+def test_a_graver_miss_is_not_hidden_behind_a_lighter_alert():
+    light = miss("bronze.a", root="catalog", root_interval="", severity="info")
+    grave = miss("gold.g", root="catalog", root_interval="", severity="critical")
+    assert covering(grave, [light]) is None
+    assert covering(light, [grave]) == grave
+
+
+def test_of_those_that_a_service_holds_up_the_gravest_is_told_and_of_a_datasets_the_root():
+    held = [
+        miss(f"bronze.{n}", root="catalog", root_interval="", severity=s) for n, s in (("a", "info"), ("b", "critical"))
+    ]
+    assert teller(held).dataset == "bronze.b"
+    assert teller([miss("gold.g", root="bronze.a", severity="critical"), BRONZE]) == BRONZE
+
+
+def test_misses_with_the_same_root_are_one_trouble_and_stale_tables_come_last():
+    stale = miss("bronze.a", kind=Kind.FRESH)
+    behind, other = miss("gold.g", root="bronze.a"), miss("bronze.b")
+    assert same_trouble([stale, BRONZE, other, behind]) == [[BRONZE, behind], [other], [stale]]
+
+
+def test_a_paused_dag_is_one_alert_however_many_intervals_it_lacks_and_a_late_file_is_one_each():
+    paused = miss("bronze.a", cause=Cause.DAG_PAUSED)
+    assert covering(miss("bronze.a", interval=NEXT, cause=Cause.DAG_PAUSED), [paused]) == paused
+    assert covering(miss("bronze.a", interval=NEXT), [BRONZE]) is None

@@ -1,61 +1,222 @@
-"""The maintenance plan: what is done, and why, from the health of a table."""
+"""The maintenance plan: what is done, to which partitions, in which slices, and why; and what is left alone."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from lakehouse.contracts import Silver, contract
-from lakehouse.contracts.fields import Maintenance
-from lakehouse.health import TableHealth
-from lakehouse.maintenance import plan
+import pytest
+
+from lakehouse.contracts import contract
+from lakehouse.contracts.keeping import Maintenance
+from lakehouse.health.model import PartitionHealth, TableHealth
+from lakehouse.intervals import Coverage, Interval
+from lakehouse.maintenance.planned import Seen, TooYoung, orphans_before, plan
+from lakehouse.maintenance.seen import still_open
+from lakehouse.maintenance.step import Plan
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
-HEALTHY = TableHealth(files=3, bytes=3 << 27, rows=9, delete_files=0, snapshots=3, oldest_snapshot_ms=None)
+MEGABYTE = 1 << 20
+ORDERS = contract("silver.orders")
+YESTERDAY = {"remove_orphan_files": NOW - timedelta(days=1)}
 
 
-def calls(**changed: int | None) -> list[str]:
-    return [call.procedure for call in plan(contract("silver.orders"), HEALTHY.model_copy(update=changed), NOW)]
+def part(day: int, **changed: Any) -> PartitionHealth:
+    """A day's partition, healthy unless something is said of it."""
+    given = {
+        "name": f"day={day}",
+        "where": f"day = {day}",
+        "ends": datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=day + 1),
+        "files": 1,
+        "bytes": 100 * MEGABYTE,
+        "rows": 1_000,
+        "median_bytes": 100 * MEGABYTE,
+        "small_files": 0,
+        "small_bytes": 0,
+        "delete_files": 0,
+        "delete_bytes": 0,
+        "deleted_rows": 0,
+        "manifests": 1,
+        "needed_files": 1,
+    }
+    return PartitionHealth.model_validate({**given, **changed})
 
 
-def ago(**span: int) -> int:
-    return int((NOW - timedelta(**span)).timestamp() * 1000)
+def small(day: int, files: int = 10, megabytes: int = 20, **changed: Any) -> PartitionHealth:
+    size = megabytes * MEGABYTE
+    return part(day, files=files, small_files=files - 1, bytes=size, small_bytes=size, **changed)
+
+
+def table(*partitions: PartitionHealth, **changed: Any) -> TableHealth:
+    given = {
+        "files": sum(one.files for one in partitions),
+        "bytes": sum(one.bytes for one in partitions),
+        "rows": 1_000,
+        "delete_files": 0,
+        "snapshots": 3,
+        "oldest_snapshot_ms": None,
+        "manifests": 1,
+        "snapshot_id": 1,
+        "partitions": partitions,
+    }
+    return TableHealth.model_validate({**given, **changed})
+
+
+def planned(health: TableHealth, policy: dict[str, Any] | None = None, **given: Any) -> Plan:
+    """The plan for silver.orders in such health, with other thresholds if they are given."""
+    changed = ORDERS.model_copy(update={"maintenance": Maintenance.model_validate(policy or {})})
+    return plan(
+        Seen(
+            **{
+                "name": "silver.orders",
+                "contract": changed,
+                "now": NOW,
+                "last_done": YESTERDAY,
+                **given,
+                "health": health,
+            }
+        )
+    )
+
+
+def conditions(found: Plan) -> list[str | None]:
+    return [step.call.where for step in found.steps if step.call]
 
 
 def test_a_healthy_table_is_left_alone():
-    assert calls() == []
+    assert planned(table(part(1), part(2))) == Plan(table="silver.orders")
 
 
-def test_many_small_files_are_rewritten():
-    assert calls(files=50, bytes=50 << 20) == ["rewrite_data_files"]
+def test_only_the_partitions_that_need_it_are_rewritten():
+    found = planned(table(part(1), small(2), part(3), small(4)))
+    assert [step.operation for step in found.steps] == ["rewrite_data_files"]
+    assert conditions(found) == ["(day = 2) OR (day = 4)"]
+    assert "in day=2 and 1 more partition 20 of 20 files are smaller" in found.steps[0].reason
 
 
-def test_many_large_files_are_left_alone():
-    assert calls(files=50, bytes=50 << 27) == []
+@pytest.mark.parametrize(("files", "rewritten"), [(4, False), (5, True)])
+def test_a_few_small_files_are_left_alone(files, rewritten):
+    assert bool(planned(table(small(1, files))).steps) is rewritten
 
 
-def test_delete_files_are_folded_into_data_files():
-    assert calls(delete_files=1) == ["rewrite_data_files"]
+@pytest.mark.parametrize(("deleted", "rewritten"), [(0, False), (100, False), (101, True)])
+def test_a_partition_of_whose_rows_many_are_deleted_is_rewritten(deleted, rewritten):
+    found = planned(table(part(1, deleted_rows=deleted, delete_files=1)))
+    assert bool(found.steps) is rewritten
+    if rewritten:
+        assert "101 of 1000 rows are deleted but still read" in found.steps[0].reason
+        assert found.steps[0].call.options["delete-file-threshold"] == "1"
 
 
-def test_snapshots_past_their_retention_expire():
-    assert calls(snapshots=20, oldest_snapshot_ms=ago(days=8)) == ["expire_snapshots"]
+def test_any_deleted_row_is_too_many_where_the_contract_says_so():
+    found = planned(table(part(1, deleted_rows=1, delete_files=1)), {"deleted_share": "0%"})
+    assert found.steps[0].call.options["delete-file-threshold"] == "1"
 
 
-def test_snapshots_within_their_retention_are_kept():
-    assert calls(snapshots=20, oldest_snapshot_ms=ago(days=6)) == []
+def test_a_few_deleted_rows_do_not_make_a_full_file_small():
+    found = planned(table(small(1, deleted_rows=10, delete_files=1)))
+    assert "delete-file-threshold" not in found.steps[0].call.options
 
 
-def test_the_last_snapshots_are_kept_whatever_their_age():
-    assert calls(snapshots=5, oldest_snapshot_ms=ago(days=80)) == []
+def test_the_partition_that_is_being_written_is_never_rewritten():
+    open_from = datetime(2026, 1, 3, tzinfo=UTC)  # day 1 ends then, day 2 a day later
+    found = planned(table(small(1), small(2)), open_from=open_from)
+    assert conditions(found) == ["(day = 1)"]
+    assert found.put_off == ("day=2 is still being written",)
 
 
-def test_files_are_sorted_by_what_the_contract_says():
-    orders = contract("silver.orders")
-    assert isinstance(orders, Silver)
-    sorted_orders = orders.model_copy(update={"maintenance": Maintenance(sort_by=("customer_id", "order_id"))})
-    (call,) = plan(sorted_orders, HEALTHY.model_copy(update={"delete_files": 1}), NOW)
-    assert call.sort_order == "`customer_id`, `order_id`"
-    (unsorted,) = plan(orders, HEALTHY.model_copy(update={"delete_files": 1}), NOW)
-    assert unsorted.sort_order is None
-    (companion,) = plan(sorted_orders, HEALTHY.model_copy(update={"delete_files": 1}), NOW, companion=True)
-    assert companion.sort_order is None
+def test_what_comes_after_the_newest_interval_that_is_there_is_still_open():
+    days = [datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2, 3)]
+    covered = Coverage.of([Interval(days[0], days[1])])
+    assert still_open(ORDERS, covered) == days[1]
+    ended = ORDERS.model_copy(update={"end": days[1].date()})
+    assert still_open(ended, covered) is None
+    assert still_open(ended, Coverage()) is None
+
+
+def test_slices_are_no_larger_than_the_contract_says():
+    found = planned(table(*(small(day, megabytes=40) for day in range(5))), {"slice_mb": 100})
+    assert conditions(found) == ["(day = 0) OR (day = 1)", "(day = 2) OR (day = 3)", "(day = 4)"]
+    assert [step.bytes for step in found.steps] == [80 * MEGABYTE, 80 * MEGABYTE, 40 * MEGABYTE]
+
+
+def test_a_partition_larger_than_a_slice_is_rewritten_in_parts():
+    found = planned(table(small(1, files=100, megabytes=250)), {"slice_mb": 100})
+    assert conditions(found) == ["(day = 1)"] * 3
+    assert {step.call.options["max-files-to-rewrite"] for step in found.steps} == {"34"}
+    assert found.steps[1].reason.endswith("(part 2 of 3)")
+
+
+def test_the_budget_goes_where_most_is_won_for_each_byte():
+    worst = small(3, files=1_000)
+    found = planned(table(small(1), small(2), worst), {"budget_mb": 45})
+    assert conditions(found) == ["(day = 3) OR (day = 1)"]
+    assert found.put_off == ("1 more partitions (20 MB) are beyond this window's 45 MB",)
+
+
+def test_a_partition_larger_than_the_budget_has_its_turn_all_the_same():
+    assert conditions(planned(table(small(1, megabytes=90)), {"budget_mb": 10})) == ["(day = 1)"]
+
+
+def test_partitions_that_no_condition_picks_are_rewritten_as_the_whole_table():
+    found = planned(table(small(1, where=None), small(2, where=None)))
+    assert conditions(found) == [None]
+
+
+@pytest.mark.parametrize(
+    ("policy", "order"),
+    [
+        ({}, None),
+        ({"sort_by": ["customer_id", "order_id"]}, "`customer_id`, `order_id`"),
+        ({"strategy": "zorder", "sort_by": ["region", "category"]}, "zorder(`region`, `category`)"),
+    ],
+)
+def test_files_are_ordered_by_what_the_contract_says(policy, order):
+    assert planned(table(small(1)), policy).steps[0].call.sort_order == order
+
+
+def test_a_companion_has_other_columns_and_is_not_sorted():
+    found = planned(table(small(1)), {"sort_by": ["customer_id"]}, name="quarantine.silver_orders")
+    assert found.steps[0].call.sort_order is None
+
+
+def test_many_small_lists_of_files_are_merged():
+    assert [step.operation for step in planned(table(manifests=21)).steps] == ["rewrite_manifests"]
+    assert planned(table(manifests=20)).steps == ()
+    assert planned(table(manifests=21, manifest_bytes=21 * 8 * MEGABYTE)).steps == ()
+
+
+def test_versions_past_their_time_expire():
+    (step,) = planned(table(), expirable=3).steps
+    assert step.operation == "expire_snapshots"
+    assert (step.call.older_than, step.call.retain_last) == (NOW - timedelta(days=7), 5)
+
+
+def test_settings_that_differ_from_the_contract_are_set_and_others_left_alone():
+    found = planned(table(), properties={"a": "1", "b": "2", "own": "x"}, wanted={"a": "1", "b": "3"})
+    assert [step.properties for step in found.steps] == [{"b": "3"}]
+
+
+def test_orphans_are_looked_for_as_often_as_the_contract_says_and_listed_first():
+    week = {"remove_orphan_files": NOW - timedelta(days=7)}
+    for last in ({}, week):
+        (step,) = planned(table(), last_done=last).steps
+        assert step.operation == "remove_orphan_files"
+        assert step.call.dry_run is True
+        assert step.call.older_than == NOW - timedelta(days=3)
+    assert planned(table(snapshot_id=None), last_done={}).steps == ()
+
+
+def test_orphans_are_not_removed_where_that_is_refused():
+    found = planned(table(), last_done={}, orphans_refused="its folder is shared with gold.other")
+    assert found.steps == ()
+    assert "shared with gold.other" in found.put_off[0]
+
+
+def test_no_contract_can_have_young_files_removed():
+    """A contract is refused when it is read; should one come by another way, the plan refuses it, too."""
+    with pytest.raises(ValueError, match="younger than 3d may belong to a write that is not done"):
+        Maintenance.model_validate({"orphans_after": "0d"})
+    forced = Maintenance.model_construct(orphans_after=timedelta(0), orphans_every=timedelta(0))
+    with pytest.raises(TooYoung, match="orphans_after is 3d at least"):
+        orphans_before(forced, NOW)

@@ -194,3 +194,20 @@ def test_a_stale_table_is_fresh_again_when_something_newer_is_there():
     miss = Miss("bronze.orders", awaited, awaited.end, awaited.end, Kind.FRESH)
     newer = Coverage.of([interval("2026-01-01", "2026-01-02"), interval("2026-01-03", "2026-01-04")])
     assert arrived_or_withdrawn(miss, contract(), newer) == "arrived"
+
+
+@pytest.mark.parametrize(
+    "given", [{"sla": {"ready_within": None}}, {"start": date(2026, 1, 6)}, {"end": date(2026, 1, 5)}]
+)
+def test_a_miss_is_withdrawn_when_its_contract_promises_it_no_longer(given):
+    day = interval("2026-01-05", "2026-01-06")
+    for kind in (Kind.READY, Kind.FRESH):
+        miss = Miss("bronze.orders", day, day.end, day.end, kind)
+        assert arrived_or_withdrawn(miss, contract(), NOTHING) is None
+        assert arrived_or_withdrawn(miss, contract(**given), NOTHING) == "withdrawn"
+
+
+def test_a_miss_keeps_its_id_when_the_schedule_changes():
+    daily, hourly = interval("2026-01-05", "2026-01-06"), interval("2026-01-05", "2026-01-05T01:00")
+    ids = {Miss("bronze.orders", one, one.end, one.end).alert_id for one in (daily, hourly)}
+    assert len(ids) == 1

@@ -26,6 +26,7 @@ class Story:
     opened_at: datetime
     dataset: str | None = None
     contract: Contract | None = None
+    everybodys: bool = False  # what a service holds up is no single owner's matter
     interval: Interval | None = None
     cause: Cause | None = None
     detail: str | None = None
@@ -86,7 +87,7 @@ def _facts(story: Story, now: datetime) -> dict[str, Any]:
         "blocks": story.blocks,
         "dataset": story.dataset,
         "dag_id": dag_id(story.dataset) if story.dataset else None,
-        "owner": story.contract.owner if story.contract else None,
+        "owner": story.contract.owner if story.contract and not story.everybodys else None,
         "interval_start": story.interval.start if story.interval else None,
         "interval_end": story.interval.end if story.interval else None,
         "due_at": story.due,

@@ -62,7 +62,9 @@ def closed(kind: Kind, subject: str, reason: Reason, due: datetime, now: datetim
 def because(cause: Cause | None, dataset: str | None, root: str | None) -> str:
     """The cause as the end of a sentence; nothing where none is known."""
     if cause is Cause.UPSTREAM_LATE:
-        return f": {root} has not arrived" if root and root != dataset else ": its input has not arrived"
+        if not root or root == dataset:
+            return ": its input has not arrived"
+        return f": {root} has not arrived" if "." in root else f": its input has not arrived, for the {root} is down"
     return f": {_BECAUSE[cause]}" if cause else ""
 
 

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
-
-import httpx
 
 from lakehouse.airflow_api import AirflowApi, Run
 from lakehouse.errors import LakehouseError
-
-_LOGIN, _UNAUTHORIZED = "/auth/token", 401
 
 
 @dataclass(frozen=True)
@@ -58,11 +53,3 @@ class Backfills(AirflowApi):
             "max_active_runs": at_a_time,
         }
         return int(self._call("POST", "/api/v2/backfills", json=body)["id"])
-
-    def _ask(self, method: str, path: str, **options: Any) -> httpx.Response:
-        """As ever, but a login that has expired on the way is renewed."""
-        answer = super()._ask(method, path, **options)
-        if answer.status_code == _UNAUTHORIZED and path != _LOGIN:
-            self.__enter__()
-            answer = super()._ask(method, path, **options)
-        return answer

@@ -25,4 +25,4 @@ def leased(dataset: str) -> Iterator[Attempt]:
         with leases.kept(dataset, attempt.run, attempt.id):
             yield attempt
     finally:
-        leases.release(dataset, attempt.run)
+        leases.release(dataset, attempt.run, attempt.id)

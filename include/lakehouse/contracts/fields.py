@@ -274,22 +274,3 @@ class Source(Strict):
         if "{interval:" not in self.path or not self.path.endswith("/"):
             raise ValueError("path must name its interval and end in /, such as orders/{interval:%Y-%m-%d}/")
         return self
-
-
-class Retention(Strict):
-    """How long a table can be read as it was."""
-
-    snapshots: Duration = Field(description="How long old snapshots can be read.")
-    keep_last: int = Field(5, ge=1, description="Snapshots kept whatever their age.")
-    branches: Duration = Field(
-        "7d", validate_default=True, description="How long the branch of a batch that failed its audit is kept."
-    )
-
-
-class Maintenance(Strict):
-    """How a table's files are kept healthy."""
-
-    tier: Literal["hot", "daily", "weekly"] = Field("daily", description="How often the table is looked at.")
-    sort_by: tuple[str, ...] = Field((), description="Columns to sort by when files are rewritten.")
-    target_file_mb: int = Field(128, ge=1, description="Size that rewritten files aim at.")
-    min_input_files: int = Field(5, ge=2, description="Small files in a partition before they are rewritten.")

@@ -18,9 +18,7 @@ from lakehouse.contracts.fields import (
     DatasetName,
     DatasetNames,
     Duration,
-    Maintenance,
     Name,
-    Retention,
     Share,
     Source,
     Strict,
@@ -28,6 +26,7 @@ from lakehouse.contracts.fields import (
 )
 from lakehouse.contracts.gates import Gate, named_columns
 from lakehouse.contracts.gates import faults as faults_of_gates
+from lakehouse.contracts.keeping import Maintenance, Retention
 from lakehouse.contracts.paths import names, steps
 from lakehouse.contracts.sla import Sla
 from lakehouse.intervals import Interval

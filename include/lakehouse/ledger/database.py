@@ -140,6 +140,7 @@ sla_misses = Table(
     Column("root", String),  # the dataset or service that is to blame
     Column("root_interval", String),
     Column("behind", String),  # the alert that tells of this miss
+    Column("freed_at", _Time),  # when what it waited behind was gone
     Column("told_at", _Time),  # when it got an alert of its own
     Column("told", JSONB),  # what only the alert says: severity, blocks, link
     UniqueConstraint("dataset", "interval_start", "kind"),
@@ -194,12 +195,35 @@ maintenance = Table(
     Column("reason", Text, nullable=False),
     Column("before", JSONB, nullable=False),
     Column("after", JSONB, nullable=False),
-    Column("outcome", String, nullable=False),
+    Column("outcome", String, nullable=False),  # begun, done, or what went wrong
     Column("seconds", Float, nullable=False),
     Column("at", _Time, nullable=False),
+    Column("score_before", Integer),
+    Column("score_after", Integer),
+    Column("bytes_read", BigInteger),
+    Column("bytes_written", BigInteger),
+    Column("files_checked", BigInteger),  # that versions name, and that are there
+    Column("detail", JSONB),  # the procedure's own counters, and files that it named
+)
+
+health = Table(
+    "health",
+    metadata,
+    Column("id", BigInteger, primary_key=True, autoincrement=True),
+    Column("table_name", String, nullable=False),
+    Column("score", Integer, nullable=False),
+    Column("parts", JSONB, nullable=False),  # of the score, each with its reason
+    Column("facts", JSONB, nullable=False),  # without those of each partition
+    Column("concerns", JSONB, nullable=False),  # what is past its threshold, by kind
+    Column("at", _Time, nullable=False),
+    Index("health_by_table", "table_name", "id"),
 )
 
 _CREATION_LOCK = 7_316_542_001
+# A process that is stopped or lost in the middle must not hold what it has locked for ever.
+_OPTIONS = "-c timezone=utc -c statement_timeout=60000 -c idle_in_transaction_session_timeout=120000"
+# A server that has vanished is noticed, too.
+_KEEPALIVE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 60000}
 
 
 class LedgerUnreachable(LakehouseError, ConnectionError):
@@ -219,7 +243,7 @@ def engine() -> Engine:
         settings().ledger_url.get_secret_value(),
         pool_pre_ping=True,
         pool_size=2,
-        connect_args={"connect_timeout": 10, "options": "-c timezone=utc -c statement_timeout=60000"},
+        connect_args={"connect_timeout": 10, "options": _OPTIONS, **_KEEPALIVE},
     )
     try:
         with made.begin() as connection:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import delete, func, or_, select, update
+from sqlalchemy import and_, delete, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -30,16 +30,17 @@ class Lease:
     expires_at: datetime
 
 
-def acquire(dataset: str, owner: str, attempt: str, ttl: timedelta = TTL) -> bool:
-    """Take the lease if it is free, expired or held by an earlier try of the same run."""
+def acquire(dataset: str, owner: str, attempt: str, ttl: timedelta = TTL, *, take_over: bool = True) -> bool:
+    """Take the lease if it is free, expired or held by this try; or, to take it over, by another one of the run."""
     mine = {"owner": owner, "attempt": attempt, "taken_at": func.now(), "expires_at": func.now() + ttl}
+    own = leases.c.owner == owner if take_over else and_(leases.c.owner == owner, leases.c.attempt == attempt)
     statement = (
         insert(leases)
         .values(dataset=dataset, **mine)
         .on_conflict_do_update(
             index_elements=[leases.c.dataset],
             set_=mine,
-            where=or_(leases.c.owner == owner, leases.c.expires_at < func.now()),
+            where=or_(own, leases.c.expires_at < func.now()),
         )
         .returning(leases.c.dataset)
     )
@@ -58,10 +59,16 @@ def renew(dataset: str, owner: str, attempt: str, ttl: timedelta = TTL) -> bool:
         return connection.execute(statement).rowcount == 1
 
 
-def release(dataset: str, owner: str) -> None:
-    """Give the lease back; does nothing when somebody else holds it."""
+def release(dataset: str, owner: str, attempt: str | None = None) -> None:
+    """Give the lease back; does nothing when somebody else holds it.
+
+    With an attempt, neither when another try of the run does: one that is thought dead must not free its successor's.
+    """
+    statement = delete(leases).where(leases.c.dataset == dataset, leases.c.owner == owner)
+    if attempt is not None:
+        statement = statement.where(leases.c.attempt == attempt)
     with engine().begin() as connection:
-        connection.execute(delete(leases).where(leases.c.dataset == dataset, leases.c.owner == owner))
+        connection.execute(statement)
 
 
 def holder(dataset: str) -> Lease | None:

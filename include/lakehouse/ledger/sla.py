@@ -7,10 +7,12 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import select, text, update
+from sqlalchemy import delete, select, text, update
 from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.exc import OperationalError
 
 from lakehouse.causes import Cause
+from lakehouse.errors import LakehouseError
 from lakehouse.intervals import Interval
 from lakehouse.ledger import outbox
 from lakehouse.ledger.database import engine, sla_misses, sla_promises
@@ -19,24 +21,41 @@ from lakehouse.sla import Kind, Miss
 
 Promise = tuple[str, Kind]
 _LOOK_LOCK = 7_316_542_003
+_LONGEST_LOOK = "5min"
+# What may change as long as nobody was told.
+_SEEN = ("cause", "detail", "root", "root_interval", "behind", "freed_at", "told_at", "told")
+
+
+class Busy(LakehouseError):
+    """Another look is under way."""
 
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """One look at a time, whoever looks: which misses get an alert depends on those that have one."""
+    """One look at a time, whoever looks: which misses get an alert depends on those that have one.
+
+    The lock is not held in a transaction, as a look takes a while where a service does not answer; and it is lost after
+    some minutes, lest a process that was stopped in the middle keep all others from looking.
+    """
     with engine().connect() as connection:
-        connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": _LOOK_LOCK})
-        # Not held in a transaction: a look may take minutes where a service does not answer.
+        connection.execute(text(f"SET idle_session_timeout = '{_LONGEST_LOOK}'"))
+        try:
+            connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": _LOOK_LOCK})
+        except OperationalError as error:
+            raise Busy("another look has been under way for a minute; asking again") from error
         connection.commit()
         try:
             yield
         finally:
-            connection.execute(text("SELECT pg_advisory_unlock(:key)"), {"key": _LOOK_LOCK})
-            connection.commit()
+            # The session ends with its lock and its timeout, rather than go back to the others of the pool.
+            connection.invalidate()
 
 
-def agree(promised: Mapping[Promise, str], now: datetime) -> dict[Promise, datetime]:
-    """Since when each promise is in force. One that is new or has changed is so from now on."""
+def agree(promised: Mapping[Promise, str], now: datetime, keep: Collection[str] = ()) -> dict[Promise, datetime]:
+    """Since when each promise is in force. One that is new or has changed is so from now on.
+
+    One that nobody makes any more is forgotten, but for datasets to `keep`: made again, it is new.
+    """
     rows = [
         {"dataset": dataset, "kind": kind, "promise": told, "since": now} for (dataset, kind), told in promised.items()
     ]
@@ -46,9 +65,11 @@ def agree(promised: Mapping[Promise, str], now: datetime) -> dict[Promise, datet
         set_={"promise": new.excluded.promise, "since": new.excluded.since},
         where=sla_promises.c.promise != new.excluded.promise,
     )
+    made = {*keep, *(dataset for dataset, _ in promised)}
     with engine().begin() as connection:
         if rows:
             connection.execute(changed, rows)
+        connection.execute(delete(sla_promises).where(sla_promises.c.dataset.not_in(made)))
     return agreed()
 
 
@@ -69,12 +90,12 @@ def open_misses() -> list[Miss]:
 def record(miss: Miss, messages: Collection[Message] = ()) -> bool:
     """Keep a miss as it is seen now, with its messages; False, and nothing done, when it has been told or is over."""
     row = _row(miss)
-    seen = {name: row[name] for name in ("cause", "detail", "root", "root_interval", "behind", "told_at", "told")}
+    seen = {name: row[name] for name in _SEEN}
     kept = (
         insert(sla_misses)
         .values(row)
         .on_conflict_do_update(
-            index_elements=["alert_id"],
+            index_elements=["dataset", "interval_start", "kind"],
             set_=seen,
             where=sla_misses.c.told_at.is_(None) & sla_misses.c.closed_at.is_(None),
         )
@@ -124,6 +145,7 @@ def _row(miss: Miss) -> dict[str, Any]:
         "root": miss.root,
         "root_interval": miss.root_interval,
         "behind": miss.behind,
+        "freed_at": miss.freed_at,
         "told_at": miss.told_at,
         "told": {"severity": miss.severity, "blocks": list(miss.blocks), "link": miss.link} if miss.told_at else None,
     }
@@ -137,12 +159,14 @@ def _miss(row: Any) -> Miss:
         due=row.due_at,
         opened_at=row.opened_at,
         kind=Kind(row.kind),
-        cause=Cause(row.cause) if row.cause else None,
+        cause=Cause(row.cause) if row.cause in list(Cause) else None,
         detail=row.detail or "",
         root=row.root or "",
         root_interval=row.root_interval or "",
         behind=row.behind or "",
+        freed_at=row.freed_at,
         told_at=row.told_at,
+        known_as=row.alert_id,
         severity=told.get("severity", "critical"),
         blocks=tuple(told.get("blocks", ())),
         link=told.get("link", ""),

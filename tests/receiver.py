@@ -1,4 +1,4 @@
-"""What a webhook is: takes JSON by POST, answers with `status`, and keeps what it took."""
+"""A webhook of a test's own."""
 
 from __future__ import annotations
 
@@ -13,17 +13,20 @@ SECRET = "hush-3f9a"
 
 
 class Receiver:
-    """On a port of its own while it is `up`."""
+    """What a webhook is: takes JSON by POST, answers with `status`, and keeps what it took."""
 
-    def __init__(self) -> None:
-        self.status = 200
+    def __init__(self, port: int = 0) -> None:
+        self.port, self.status = port, 200
         self.taken: list[dict[str, Any]] = []
         self.keys: list[str | None] = []
-        self.port = 0
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/{SECRET}"
+
+    @property
+    def events(self) -> list[tuple[str, str]]:
+        return [(alert["event"], alert["interval_start"][:10]) for alert in self.taken]
 
     @contextmanager
     def up(self) -> Iterator[None]:
@@ -31,9 +34,9 @@ class Receiver:
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                alert = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 if receiver.status == 200:
-                    receiver.taken.append(body)
+                    receiver.taken.append(alert)
                     receiver.keys.append(self.headers["Idempotency-Key"])
                 self.send_response(receiver.status)
                 self.end_headers()

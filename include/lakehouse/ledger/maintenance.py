@@ -1,0 +1,59 @@
+"""What maintenance did: one row for each operation, begun before it starts and closed when it has ended."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import func, insert, select, update
+
+from lakehouse.health.model import TableHealth
+from lakehouse.ledger.database import engine
+from lakehouse.ledger.database import maintenance as history
+
+BEGUN, DONE = "begun", "done"
+
+
+def begin(table: str, operation: str, reason: str, before: TableHealth, score: int) -> int:
+    """Note that an operation begins: one that is killed has left this row, and says no more."""
+    row = {
+        "table_name": table,
+        "operation": operation,
+        "reason": reason,
+        "before": before.without_partitions().model_dump(mode="json"),
+        "after": {},
+        "score_before": score,
+        "outcome": BEGUN,
+        "seconds": 0.0,
+    }
+    with engine().begin() as connection:
+        return int(
+            connection.execute(insert(history).values(at=func.now(), **row).returning(history.c.id)).scalar_one()
+        )
+
+
+def close(number: int, outcome: str, seconds: float, **found: Any) -> None:
+    """Note how an operation ended."""
+    with engine().begin() as connection:
+        values = {"outcome": outcome, "seconds": seconds, **found}
+        connection.execute(update(history).where(history.c.id == number).values(**values))
+
+
+def last_done(table: str) -> dict[str, datetime]:
+    """When each operation was last done to the table."""
+    statement = (
+        select(history.c.operation, func.max(history.c.at))
+        .where(history.c.table_name == table, history.c.outcome == DONE)
+        .group_by(history.c.operation)
+    )
+    with engine().connect() as connection:
+        return dict(connection.execute(statement).tuples().all())
+
+
+def recent(table: str | None, limit: int) -> list[dict[str, Any]]:
+    """The newest operations, of one table or of all, newest first."""
+    statement = select(history).order_by(history.c.id.desc()).limit(limit)
+    if table is not None:
+        statement = statement.where(history.c.table_name == table)
+    with engine().connect() as connection:
+        return [dict(row) for row in connection.execute(statement).mappings()]

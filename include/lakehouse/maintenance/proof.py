@@ -1,0 +1,33 @@
+"""That maintenance changed no row: each version that it made is compared with the one before it."""
+
+from __future__ import annotations
+
+from itertools import takewhile
+
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+
+from lakehouse.catalog import history, ref_snapshot
+from lakehouse.errors import LakehouseError
+from lakehouse.health.measured import is_maintenance, rows_of
+
+
+class RowsChanged(LakehouseError):
+    """Maintenance must never change a row."""
+
+
+def own_versions(found: Table, since: int | None) -> list[Snapshot]:
+    """What maintenance has made of main since; somebody who knows of no lease may have committed in between."""
+    newer = takewhile(lambda one: one.snapshot_id != since, history(found, ref_snapshot(found)))
+    return [one for one in newer if is_maintenance(one)]
+
+
+def check_rows(name: str, found: Table, since: int | None) -> None:
+    """`RowsChanged` where a version of maintenance has not as many rows as the one before."""
+    for one in own_versions(found, since):
+        was, now = rows_of(found.snapshot_by_id(one.parent_snapshot_id or 0)), rows_of(one)
+        if now != was:
+            raise RowsChanged(
+                f"{name} had {was} rows before maintenance, should have as many after it, and has {now} in version "
+                f"{one.snapshot_id}; roll it back"
+            )

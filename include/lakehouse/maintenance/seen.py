@@ -1,0 +1,55 @@
+"""Looking at a dataset before its plan is made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from lakehouse.catalog import coverage, table
+from lakehouse.contracts.model import AnyContract, Contract
+from lakehouse.health.inspected import Inspected, inspect
+from lakehouse.intervals import Coverage
+from lakehouse.ledger import maintenance as log
+from lakehouse.maintenance.expiry import bounds, expirable
+from lakehouse.maintenance.orphans import refusal
+from lakehouse.maintenance.planned import Seen, orphans_due, plan
+from lakehouse.maintenance.step import Plan
+from lakehouse.table_properties import wanted
+
+
+def plans(contract: AnyContract, now: datetime, only: str | None = None) -> Iterator[tuple[Inspected, Plan]]:
+    """Each of the dataset's tables that is there, or only one of them: how it is, and what it needs."""
+    open_from = still_open(contract, coverage(table(contract.dataset)))
+    for name in contract.tables:
+        inspected = inspect(name, contract, now) if only in (None, name) else None
+        if inspected:
+            yield inspected, plan(_seen(inspected, open_from, now))
+
+
+def still_open(contract: Contract, covered: Coverage) -> datetime | None:
+    """From when on partitions are still being written: after the newest interval that is there. None: none is.
+
+    A contract that has ended gets no more intervals.
+    """
+    over = contract.end is not None and covered.end is not None and covered.end.date() >= contract.end
+    return None if over else covered.end
+
+
+def _seen(one: Inspected, open_from: datetime | None, now: datetime) -> Seen:
+    found = table(one.name)
+    if found is None:
+        return Seen(one.name, one.contract, one.health, now)
+    done = log.last_done(one.name)
+    due = orphans_due(one.contract.maintenance, done, now)
+    return Seen(
+        name=one.name,
+        contract=one.contract,
+        health=one.health,
+        now=now,
+        open_from=open_from,
+        expirable=expirable(found.metadata, *bounds(found.metadata, one.contract.retention, now), now),
+        properties=found.properties,
+        wanted=wanted(one.contract, one.name),
+        last_done=done,
+        orphans_refused=refusal(one.name, found) if due else "",
+    )

@@ -1,0 +1,25 @@
+"""The properties that a dataset's tables have because their contract says so."""
+
+from __future__ import annotations
+
+from lakehouse.contracts.model import Contract, Silver
+
+COMMON = {
+    "write.parquet.compression-codec": "zstd",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "100",
+    # An audit branch is moved to main as it is: rows must be where their partition says, however few they are.
+    "write.distribution-mode": "hash",
+}
+
+
+def wanted(contract: Contract, table: str) -> dict[str, str]:
+    """What a table of the dataset should have; others that it has are left alone."""
+    own = isinstance(contract, Silver) and table == contract.dataset
+    return {**COMMON, **(modes(contract) if own and isinstance(contract, Silver) else {})}
+
+
+def modes(contract: Silver) -> dict[str, str]:
+    """How a row's change is written."""
+    mode = contract.update_mode.replace("_", "-")
+    return {f"write.{verb}.mode": mode for verb in ("merge", "update", "delete")}

@@ -1,0 +1,134 @@
+"""The maintenance DAGs: one a tier, in which every dataset is looked at, planned for and kept healthy."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import DAG, BaseOperator, CronTriggerTimetable
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from lakehouse.contracts import contracts
+from lakehouse.errors import Failures
+from lakehouse.naming import SPARK_POOL, maintenance_dag_id
+from lakehouse.settings import settings
+from lakehouse_airflow.factory import DEFAULTS
+from lakehouse_airflow.operators import Step, attempt_of, one_sentence
+from lakehouse_airflow.runner import ConnectRunner, Runner, runner
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from lakehouse.contracts import AnyContract
+
+
+def build_maintenance(tier: str, schedule: str) -> DAG | None:
+    """plan → maintain, once for each dataset of a tier. No DAG for an empty tier."""
+    datasets = [contract.dataset for contract in contracts() if contract.maintenance.tier == tier]
+    if not datasets:
+        return None
+    with DAG(
+        maintenance_dag_id(tier),
+        description=f"Keeps the tables of tier {tier} healthy.",
+        doc_md="*plan* looks at each table's metadata and decides what it needs; *maintain* does it, one mapped task "
+        "for each dataset, a slice at a time under the dataset's lease. What was done and why is in each task's log, "
+        "and in `lakehouse maintenance log`; what would be done, in `lakehouse maintain --dry-run`.",
+        schedule=CronTriggerTimetable(schedule, timezone="UTC"),
+        start_date=datetime(2026, 1, 1, tzinfo=UTC),
+        catchup=False,
+        max_active_runs=1,
+        tags=["maintenance"],
+        default_args={**DEFAULTS, "retries": 1},
+    ) as dag:
+        plan = PlanOperator(task_id="plan", tier=tier, doc_md=PlanOperator.__doc__)
+        MaintainOperator.partial(
+            task_id="maintain",
+            pool=SPARK_POOL,
+            doc_md=MaintainOperator.__doc__,
+            map_index_template="{{ task.dataset }}",
+        ).expand_kwargs(plan.output)
+    return dag
+
+
+class PlanOperator(BaseOperator):
+    """Look at the metadata of each table of the tier, and hand on what each dataset needs. No Spark."""
+
+    def __init__(self, *, tier: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.tier = tier
+
+    def execute(self, context: Context) -> list[dict[str, Any]]:
+        from lakehouse.maintenance.window import is_open
+
+        if context["dag_run"].run_type != "manual" and not is_open(settings().maintenance_window, datetime.now(UTC)):
+            raise AirflowSkipException(f"put off: it is not {settings().maintenance_window} UTC")
+        with one_sentence():
+            return self._plans([one for one in contracts() if one.maintenance.tier == self.tier])
+
+    def _plans(self, asked: list[AnyContract]) -> list[dict[str, Any]]:
+        """A dataset that cannot be planned for fails in its own mapped task, and keeps no other from its turn."""
+        failures, made = Failures(), []
+        for one in asked:
+            with failures.of(one.dataset):
+                made.append(self._plan(one))
+        if not made:  # most likely a service is down, and a retry helps
+            failures.check()
+        for dataset, text in failures.told.items():
+            self.log.error("%s failed: %s", dataset, text)
+            made.append({"dataset": dataset, "steps": [], "failed": text})
+        return made
+
+    def _plan(self, contract: AnyContract) -> dict[str, Any]:
+        from lakehouse.ledger.database import now
+        from lakehouse.maintenance.seen import plans
+        from lakehouse.maintenance.told import lines
+
+        found = list(plans(contract, now()))
+        for inspected, plan in found:
+            for line in lines(inspected, plan):
+                self.log.info("%s", line)
+        steps = [step.model_dump(mode="json") for _, plan in found for step in plan.steps]
+        return {"dataset": contract.dataset, "steps": steps, "failed": ""}
+
+
+class MaintainOperator(Step):
+    """Do what the plan says of one dataset, a slice at a time under its lease; one that is being written is put off."""
+
+    def __init__(self, *, steps: list[dict[str, Any]], failed: str = "", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.steps = steps
+        self.failed = failed
+
+    def step(self, context: Context) -> Any:
+        from lakehouse.maintenance.carried_out import LeaseHeld, carry_out
+        from lakehouse.maintenance.step import Step as Planned
+
+        if self.failed:
+            raise AirflowFailException(f"{self.dataset} could not be planned for: {self.failed}")
+        planned = [Planned.model_validate(one) for one in self.steps]
+        pause = settings().maintenance_pause_seconds
+        try:
+            for line in carry_out(self.contract(), planned, attempt_of(context), self.run_job, pause):
+                self.log.info("%s", line)
+        except LeaseHeld as held:
+            raise AirflowSkipException(f"put off: {held}") from None
+        if not planned:
+            self.log.info("%s: nothing to do", self.dataset)
+
+    def run_job(self, job: Any) -> None:
+        """Run a job where maintenance runs: on Spark of its own, if there is one."""
+        self._runner = _own_runner(self._mode)
+        self._runner.run(job.key)
+
+
+class MaintenanceRunner(ConnectRunner):
+    """A client of the Connect server that maintenance has for itself; pipelines do not feel it there."""
+
+    def _environment(self) -> dict[str, str]:
+        return {**super()._environment(), "LAKEHOUSE_SPARK_REMOTE": settings().maintenance_spark_remote}
+
+
+def _own_runner(mode: str | None) -> Runner:
+    found = runner(mode)
+    own = isinstance(found, ConnectRunner) and settings().maintenance_spark_remote
+    return MaintenanceRunner() if own else found

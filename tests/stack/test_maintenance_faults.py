@@ -1,0 +1,204 @@
+"""Maintenance that is killed, or gets no answer, at each of its steps: no row is lost, and the next try finishes.
+
+What was killed may leave work behind that goes on; it is let go after the next try, and must change nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lakehouse.ledger import leases
+from lakehouse.ledger import maintenance as log
+from lakehouse.maintenance.reachable import check
+from spark_jobs.session import connect
+from tests.stack.harness import eventually
+from tests.stack.proxy import proxied
+from tests.stack.shop import client_of, in_session
+from tests.stack.tables import loaded
+from tests.stack.worn import DAYS, Worn, in_days, keep, planned
+
+pytestmark = pytest.mark.timeout(900)
+COMMITS = ("rewrite_data_files", "rewrite_manifests", "expire_snapshots")
+# By what a commit of each holds.
+UPDATES = {
+    "rewrite_data_files": b'"add-snapshot"',
+    "rewrite_manifests": b'"add-snapshot"',
+    "expire_snapshots": b'"remove-snapshots"',
+}
+
+
+@pytest.fixture
+def session(stack) -> Iterator[Callable[[], SparkSession]]:
+    """Makes sessions on the Connect server as it is then: it may have been killed."""
+    made: list[SparkSession] = []
+
+    def open_one() -> SparkSession:
+        made.append(connect(str(uuid4())))
+        return made[-1]
+
+    yield open_one
+    for one in made:
+        with suppress(Exception):
+            one.stop()
+
+
+@pytest.fixture
+def worn(session) -> Iterator[Worn]:
+    found, spark = Worn.made(session()), session()
+    found.wear(spark, files=4)
+    found.delete(spark, range(15))
+    yield found
+    found.drop()
+
+
+def needed(worn: Worn, operation: str) -> tuple[Any, datetime]:
+    """A contract, and a time, by which the table needs the operation."""
+    if operation == "expire_snapshots":
+        return worn.contract(retention={"snapshots": "0d", "keep_last": 1}), in_days(1)
+    return worn.contract(), datetime.now(UTC)
+
+
+def finished(worn: Worn, operation: str, run: Callable[[Any], None]) -> None:
+    """The next try does what is left, and the table is whole."""
+    contract, now = needed(worn, operation)
+    keep(contract, run, operation, now=now)
+    whole(worn)
+    assert operation not in {step.operation for step in planned(contract, now).steps}
+
+
+def whole(worn: Worn) -> None:
+    worn.holds_its_rows()
+    assert check(worn.name, loaded(worn.name)) > 0
+    assert leases.holder(worn.name) is None
+
+
+@pytest.mark.parametrize("operation", COMMITS)
+@pytest.mark.parametrize("fault", ["dropped", 503])
+def test_a_commit_whose_answer_is_lost_leaves_a_whole_table(operation, fault, worn, session, stack):
+    contract, now = needed(worn, operation)
+    spark = session()
+    with proxied(stack.catalog_uri, UPDATES[operation], fault) as proxy:
+        spark.conf.set("spark.sql.catalog.lake.uri", proxy.uri)
+        # Iceberg may find out by itself that the commit succeeded, or fail the job: what counts is what is left.
+        with suppress(Exception):
+            keep(contract, in_session(spark), operation, now=now)
+        assert proxy.struck.is_set()
+    whole(worn)
+    finished(worn, operation, in_session(session()))
+
+
+@pytest.mark.parametrize("operation", COMMITS)
+def test_a_job_that_is_killed_before_its_commit_arrives_changes_nothing_when_it_arrives(
+    operation, worn, session, stack
+):
+    """The commit is on its way while the next try is done; then it is let go."""
+    contract, now = needed(worn, operation)
+    with proxied(stack.catalog_uri, UPDATES[operation], "held") as proxy:
+        run = killed_when(proxy.struck.is_set, session(), proxy.uri)
+        with pytest.raises(Killed):
+            keep(contract, run, operation, now=now)
+        whole(worn)
+        assert log.recent(worn.name, 1)[0]["outcome"].startswith("failed")
+        finished(worn, operation, in_session(session()))
+    whole(worn)
+
+
+class Killed(Exception):
+    """The job's session was ended from outside."""
+
+
+def killed_when(condition: Callable[[], bool], spark: SparkSession, catalog_uri: str) -> Callable[[Any], None]:
+    """Runs the job on a thread, and ends its session when the condition holds."""
+    from threading import Thread
+
+    spark.conf.set("spark.sql.catalog.lake.uri", catalog_uri)
+
+    def run(job: Any) -> None:
+        def work() -> None:
+            with suppress(Exception):
+                in_session(spark)(job)
+
+        thread = Thread(target=work, daemon=True)
+        thread.start()
+        eventually(condition, 120, "the commit is on its way")
+        with suppress(Exception):
+            spark.interruptAll()
+        raise Killed
+
+    return run
+
+
+def test_a_client_that_is_killed_outright_leaves_a_whole_table(worn, session):
+    def run(job: Any) -> None:
+        client = subprocess.Popen(client_of(job.key), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        eventually(lambda: running_on_server(session()) or client.poll() is not None, 120, "the job runs")
+        client.kill()
+        client.wait()
+        raise Killed
+
+    contract, now = needed(worn, "rewrite_data_files")
+    with pytest.raises(Killed):
+        keep(contract, run, "rewrite_data_files", now=now)
+    whole(worn)
+    finished(worn, "rewrite_data_files", in_session(session()))
+
+
+def running_on_server(spark: SparkSession) -> bool:
+    """A session of its own is enough to ask: the job's client has begun once Python's imports are done."""
+    spark.sql("SELECT 1").collect()
+    return True
+
+
+@pytest.mark.parametrize("operation", ["rewrite_data_files", "expire_snapshots"])
+def test_a_connect_server_that_is_killed_leaves_a_whole_table(operation, worn, session, stack, running):
+    contract, now = needed(worn, operation)
+    pid = running.pid("spark")
+    with proxied(stack.catalog_uri, UPDATES[operation], "held") as proxy:
+        run = killed_when(proxy.struck.is_set, session(), proxy.uri)
+        with pytest.raises(Killed):
+            keep(contract, run, operation, now=now)
+        os.kill(pid, signal.SIGKILL)
+    eventually(lambda: running.pid("spark") not in (0, pid) and running.healthy(), 180, "Spark is back")
+    whole(worn)
+    finished(worn, operation, in_session(session()))
+
+
+def test_a_maintenance_process_that_is_killed_gives_way_to_the_next(worn, session):
+    """The row that it began stays, and says no more; its lease ends with the run that takes over."""
+    program = (
+        "import os, signal, sys\n"
+        "from tests.stack.worn import Worn, keep\n"
+        "worn = Worn(sys.argv[1])\n"
+        "keep(worn.contract(), lambda job: os.kill(os.getpid(), signal.SIGKILL), 'rewrite_data_files')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program, worn.name], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert log.recent(worn.name, 1)[0]["outcome"] == "begun"
+    held = leases.holder(worn.name)
+    assert held is not None
+    leases.release(worn.name, held.owner)  # as its end does, after ten minutes
+    finished(worn, "rewrite_data_files", in_session(session()))
+
+
+def test_a_writer_that_ignores_the_lease_loses_nothing_and_is_not_taken_for_lost_rows(worn, session):
+    spark, other = session(), session()
+
+    def run(job: Any) -> None:
+        worn.write(other, DAYS[0], range(500_000, 500_020))
+        in_session(spark)(job)
+
+    contract, now = needed(worn, "rewrite_data_files")
+    (line, *_) = keep(contract, run, "rewrite_data_files", now=now)
+    assert "rewrite_data_files" in line
+    whole(worn)

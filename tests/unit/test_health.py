@@ -1,0 +1,184 @@
+"""Health is measured from real metadata: what counts as small, what a query opens, how old the data is."""
+
+from __future__ import annotations
+
+import tracemalloc
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+from fastavro.read import LOGICAL_READERS
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import (
+    BucketTransform,
+    DayTransform,
+    HourTransform,
+    IdentityTransform,
+    MonthTransform,
+    VoidTransform,
+    YearTransform,
+)
+from pyiceberg.types import DateType, LongType, NestedField, StringType, TimestamptzType
+
+from lakehouse.health import health
+from lakehouse.health.entries import live_entries
+from lakehouse.health.partitions import described
+from tests.unit import iceberg_tables as tables
+from tests.unit.iceberg_tables import DAY, MEGABYTE, append, file, made
+
+
+def test_an_empty_table_has_nothing_wrong(tmp_path):
+    found = health(made(tmp_path))
+    assert (found.files, found.bytes, found.rows, found.small_share, found.amplification) == (0, 0, 0, 0, 1)
+    assert found.written_at is None
+    assert found.metadata_bytes > 0
+
+
+def test_files_are_counted_by_partition(tmp_path):
+    table = made(tmp_path)
+    first, second = tables.days(2)
+    append(table, [file("a", 10 * MEGABYTE), file("b", 30 * MEGABYTE), file("c", 128 * MEGABYTE, second)])
+    append(table, [file("d", 20 * MEGABYTE, first)])
+    found = health(table)
+    assert (found.files, found.bytes, found.rows) == (4, 188 * MEGABYTE, 40)
+    assert found.median_bytes == 30 * MEGABYTE
+    one, other = found.partitions
+    assert (one.name, one.files, one.bytes, one.manifests) == (f"ordered_at_day={first}", 3, 60 * MEGABYTE, 2)
+    assert (other.name, other.files, other.manifests) == (f"ordered_at_day={second}", 1, 1)
+    assert one.median_bytes == 20 * MEGABYTE
+    assert one.where == (
+        "`ordered_at` >= TIMESTAMP '2026-01-01 00:00:00' AND `ordered_at` < TIMESTAMP '2026-01-02 00:00:00'"
+    )
+    assert one.ends == tables.midnight(second)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "small"),
+    [([1], 0), ([95], 0), ([1, 1], 1), ([1, 97, 128], 0), ([1, 2, 3, 128], 2)],
+    ids=["alone", "nearly full", "two", "one remainder", "three and a full one"],
+)
+def test_the_one_small_file_that_a_partition_may_have_is_not_counted(tmp_path, sizes, small):
+    table = made(tmp_path)
+    append(table, [file(str(n), size * MEGABYTE) for n, size in enumerate(sizes)])
+    assert health(table, 128 * MEGABYTE).small_files == small
+
+
+def test_read_amplification_is_files_opened_for_each_that_would_be_needed(tmp_path):
+    table = made(tmp_path)
+    first, second = tables.days(2)
+    append(table, [file(f"a{n}", 16 * MEGABYTE, first) for n in range(16)])  # 256 MB in 16: two would do
+    append(table, [file(f"b{n}", 1 * MEGABYTE, second) for n in range(2)])
+    found = health(table, 128 * MEGABYTE)
+    assert [one.amplification for one in found.partitions] == [8, 2]
+    assert found.amplification == 5
+    assert found.files_to_open == 9
+
+
+def test_a_table_without_partitions_is_one_group(tmp_path):
+    table = made(tmp_path, tables.NO_SPEC)
+    append(table, [file("a", 5, None), file("b", 6, None)])
+    (only,) = health(table).partitions
+    assert (only.name, only.where, only.ends, only.files) == ("", None, None, 2)
+
+
+def test_entries_are_what_pyiceberg_reads_without_the_metrics(tmp_path):
+    table = made(tmp_path)
+    append(table, [file(str(n), n + 1, day, rows=n, metrics=9) for n, day in enumerate(tables.days(50))])
+    (manifest,) = table.current_snapshot().manifests(table.io)
+    whole = [one.data_file for one in manifest.fetch_manifest_entry(table.io)]
+    read = list(live_entries(manifest, table.io))
+    assert [(one.path, one.rows, one.bytes, one.is_data) for one in read] == [
+        (one.file_path, one.record_count, one.file_size_in_bytes, True) for one in whole
+    ]
+    assert [one.partition for one in read] == [(one.partition[0],) for one in whole]
+
+
+def test_what_others_make_of_days_in_avro_does_not_matter(tmp_path, monkeypatch):
+    """The readers of landing files have their own idea of them, for the whole process."""
+    table = made(tmp_path)
+    append(table, [file("a", 5)])
+    expected = health(table).partitions
+    monkeypatch.setitem(LOGICAL_READERS, "int-date", lambda number, *_: f"day {number}")
+    assert health(table).partitions == expected
+
+
+def test_a_rewrite_does_not_make_a_stale_table_look_fresh(tmp_path):
+    table = made(tmp_path)
+    append(table, [file("a", 5)])
+    written = health(table).written_at
+    tables.replace(table)
+    found = health(table)
+    assert found.snapshots == 2
+    assert found.snapshot_id == table.current_snapshot().snapshot_id
+    assert found.written_at == written
+
+
+def test_snapshots_that_a_tag_keeps_are_not_counted(tmp_path):
+    table = made(tmp_path)
+    append(table, [file("a", 5)])
+    table.manage_snapshots().create_tag(table.current_snapshot().snapshot_id, "training").commit()
+    append(table, [file("b", 5)])
+    found = health(table)
+    assert (found.snapshots, found.tags, found.branches) == (1, 1, 1)
+    assert found.oldest_snapshot_ms == table.current_snapshot().timestamp_ms
+
+
+SCHEMA = Schema(
+    NestedField(1, "id", LongType(), required=True),
+    NestedField(2, "at", TimestamptzType(), required=True),
+    NestedField(3, "region", StringType()),
+    NestedField(4, "day", DateType()),
+)
+UTC_DAY = int((datetime(2026, 1, 1, tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(days=1))
+LAST_DAY = (date(9999, 12, 31) - date(1970, 1, 1)).days
+
+
+def between(first: str, end: str) -> str:
+    return f"`at` >= TIMESTAMP '{first}' AND `at` < TIMESTAMP '{end}'"
+
+
+@pytest.mark.parametrize(
+    ("source", "transform", "value", "where", "ends"),
+    [
+        (2, HourTransform(), UTC_DAY * 24 + 5, between("2026-01-01 05:00:00", "2026-01-01 06:00:00"),
+         datetime(2026, 1, 1, 6, tzinfo=UTC)),
+        (2, MonthTransform(), 56 * 12 - 1, between("2025-12-01 00:00:00", "2026-01-01 00:00:00"),
+         datetime(2026, 1, 1, tzinfo=UTC)),
+        (4, YearTransform(), 56, "`day` >= DATE '2026-01-01' AND `day` < DATE '2027-01-01'",
+         datetime(2027, 1, 1, tzinfo=UTC)),
+        (4, IdentityTransform(), UTC_DAY, "`day` = DATE '2026-01-01'", datetime(2026, 1, 2, tzinfo=UTC)),
+        (3, IdentityTransform(), "d'or\\", "`region` = 'd\\'or\\\\'", None),
+        (3, IdentityTransform(), None, "`region` IS NULL", None),
+        (1, IdentityTransform(), 7, "`id` = 7", None),
+        (1, BucketTransform(16), 3, None, None),
+        (2, VoidTransform(), None, None, None),
+        (2, IdentityTransform(), 1_500_000, "`at` = TIMESTAMP '1970-01-01 00:00:01.500000'",
+         datetime(1970, 1, 1, 0, 0, 1, 500_001, tzinfo=UTC)),
+        (2, DayTransform(), LAST_DAY, "`at` >= TIMESTAMP '9999-12-31 00:00:00'", None),
+        (2, HourTransform(), LAST_DAY * 24 + 23, "`at` >= TIMESTAMP '9999-12-31 23:00:00'", None),
+        (2, YearTransform(), 9999 - 1970, "`at` >= TIMESTAMP '9999-01-01 00:00:00'", None),
+        (2, MonthTransform(), (9999 - 1970) * 12 + 11, "`at` >= TIMESTAMP '9999-12-01 00:00:00'", None),
+        (4, IdentityTransform(), LAST_DAY, "`day` = DATE '9999-12-31'", None),
+        (2, DayTransform(), LAST_DAY + 1, None, None),
+        (2, YearTransform(), 10_000 - 1970, None, None),
+        (4, IdentityTransform(), LAST_DAY + 1, None, None),
+    ],
+    ids=["hour", "month", "year", "date", "text", "null", "number", "bucket", "void", "time", "last day", "last hour",
+         "last year", "last month", "last date", "beyond the last day", "beyond the last year", "beyond the last date"],
+)  # fmt: skip
+def test_a_partition_is_picked_by_a_condition_on_its_column(source, transform, value, where, ends):
+    told = described(PartitionSpec(PartitionField(source, 1000, transform, "p")), SCHEMA, (value,))
+    assert (told.where, told.ends) == (where, ends)
+
+
+def test_health_of_many_files_keeps_a_few_bytes_of_each(tmp_path):
+    """What is kept of a file is its size: no object stays alive for each."""
+    table, peaks = made(tmp_path), []
+    for part in range(2):
+        for commit in range(8):
+            append(table, [file(f"{part}-{commit}-{n}", n, DAY, metrics=5) for n in range(1, 501)])
+        tracemalloc.start()
+        health(table)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] - peaks[0] < 4_000 * 100, peaks

@@ -1,0 +1,232 @@
+"""Carrying a plan out: what is looked at again before a step is taken, and when maintenance stops."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from pyiceberg.table.refs import SnapshotRefType
+from sqlalchemy import create_engine, insert, select
+
+from lakehouse.contracts import contract
+from lakehouse.contracts.keeping import Maintenance, Retention
+from lakehouse.jobs import Call, Maintained
+from lakehouse.ledger import database, leases
+from lakehouse.maintenance import carried_out, orphans
+from lakehouse.maintenance.expiry import bounds, expirable
+from lakehouse.maintenance.narrowed import narrowed
+from lakehouse.maintenance.planned import TooYoung
+from lakehouse.maintenance.step import Step
+from lakehouse.plan import Attempt
+from tests.unit.iceberg_tables import append, catalog, file, made, replace
+from tests.unit.test_maintenance_guards import set_ref, versions
+
+DAY = timedelta(days=1)
+ORDERS = contract("silver.orders")
+ATTEMPT = Attempt("a run", 1)
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Six versions that a writer made."""
+    found = made(tmp_path)
+    for number in range(6):
+        append(found, [file(str(number), 5)])
+    return found
+
+
+def made_at(found, version: int) -> datetime:
+    return datetime.fromtimestamp(found.snapshot_by_id(version).timestamp_ms / 1000, UTC)
+
+
+def kept(snapshots: str = "0d", last: int = 1) -> Retention:
+    return Retention.model_validate({"snapshots": snapshots, "keep_last": last})
+
+
+def step(operation: Any, **call: Any) -> Step:
+    asked = Call(procedure=operation, **call)
+    return Step(table="silver.orders", operation=operation, reason="a test", does="", call=asked)
+
+
+def test_versions_of_maintenance_do_not_use_up_those_that_are_kept(table):
+    for _ in range(3):
+        replace(table)
+    now = datetime.now(UTC) + 30 * DAY
+    limit, last = bounds(table.metadata, kept(last=2), now)
+    assert last == 5, "three of maintenance, and two of a writer"
+    assert expirable(table.metadata, limit, last, now) == 4
+    assert bounds(table.metadata, kept(last=7), now)[1] == 9, "where there are fewer, all are kept"
+
+
+def test_a_version_of_the_last_day_never_expires(table):
+    now = datetime.now(UTC) + timedelta(hours=23)
+    limit, last = bounds(table.metadata, kept(), now)
+    assert limit <= now - DAY
+    assert expirable(table.metadata, limit, last, now) == 0
+
+
+def test_an_old_version_that_was_main_until_today_stays(table):
+    *_, before, head = versions(table)
+    now = made_at(table, head) + DAY
+    assert made_at(table, before) <= now - DAY
+    assert bounds(table.metadata, kept(), now)[1] >= 2
+    assert bounds(table.metadata, kept(), now + DAY)[1] == 1
+
+
+def test_a_version_that_was_rolled_back_today_stays(table):
+    line = versions(table)
+    now = made_at(table, line[-1]) + 5 * DAY
+    set_ref(table, "main", SnapshotRefType.BRANCH, line[2])
+    rolled_back = table.metadata.snapshot_log[-1].model_copy(
+        update={"timestamp_ms": int((now - timedelta(hours=1)).timestamp() * 1000)}
+    )
+    log = [*table.metadata.snapshot_log[:-1], rolled_back]
+    metadata = table.metadata.model_copy(update={"snapshot_log": log})
+    assert bounds(metadata, kept(), now)[0] <= made_at(table, line[-1])
+    assert bounds(metadata, kept(), now + DAY)[0] == now, "a day later nobody reads it"
+
+
+def test_an_old_plan_expires_no_more_than_the_contract_allows_by_now(table):
+    now = datetime.now(UTC) + 30 * DAY
+    longer = ORDERS.model_copy(update={"retention": kept("20d", 4)})
+    old = step("expire_snapshots", older_than=now - 2 * DAY, retain_last=1)
+    found = narrowed(old, longer, table.metadata, now).call
+    assert (found.older_than, found.retain_last) == (now - 20 * DAY, 4)
+    strict = step("expire_snapshots", older_than=now - 40 * DAY, retain_last=9)
+    found = narrowed(strict, longer, table.metadata, now).call
+    assert (found.older_than, found.retain_last) == (now - 40 * DAY, 9), "nor more than the plan said"
+
+
+def test_an_old_plan_removes_no_files_that_are_too_young_by_now_and_lists_them_first(table):
+    now = datetime.now(UTC)
+    policy = Maintenance.model_validate({"orphans_after": "10d"})
+    changed = ORDERS.model_copy(update={"maintenance": policy})
+    old = step("remove_orphan_files", older_than=now, dry_run=False)
+    found = narrowed(old, changed, table.metadata, now).call
+    assert (found.older_than, found.dry_run) == (now - 10 * DAY, True)
+    forced = policy.model_copy(update={"orphans_after": timedelta(0)})
+    with pytest.raises(TooYoung):
+        narrowed(old, changed.model_copy(update={"maintenance": forced}), table.metadata, now)
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_a_folder_that_is_shared_since_the_plan_was_made_is_not_swept(table, tmp_path, monkeypatch, is_shared):
+    calls: list[bool | None] = []
+
+    def called(_dataset: str, _name: str, call: Call, *_: object) -> Maintained:
+        calls.append(call.dry_run)
+        return Maintained(counters={}, files=("s3://lake/silver/orders/data/strange.parquet",))
+
+    known = catalog(tmp_path)
+    if is_shared:
+        known.create_table("silver.other", table.schema(), location=f"{table.location()}/inside")
+    monkeypatch.setattr(carried_out, "_called", called)
+    monkeypatch.setattr(carried_out, "_table", lambda _: table)
+    monkeypatch.setattr(orphans, "catalog", lambda: known)
+    monkeypatch.setattr(orphans, "mixed", lambda *_: "")  # its data files are only named, and lie elsewhere
+    asked = step("remove_orphan_files", older_than=datetime.now(UTC), dry_run=True)
+    if is_shared:
+        with pytest.raises(orphans.NoOrphans, match=r"is shared with silver\.other"):
+            carried_out._remove_orphans("silver.orders", asked, 0, ATTEMPT, print)
+    else:
+        carried_out._remove_orphans("silver.orders", asked, 0, ATTEMPT, print)
+    assert calls == ([True] if is_shared else [True, False])
+
+
+@pytest.fixture
+def ledger(monkeypatch):
+    """A ledger that has leases only, in memory."""
+    found = create_engine("sqlite://")
+    database.leases.create(found)
+    monkeypatch.setattr(leases, "engine", lambda: found)
+
+    def hold(attempt: str) -> None:
+        moment = datetime.now(UTC)
+        row = {"dataset": "silver.orders", "owner": "a run", "attempt": attempt}
+        with found.begin() as connection:
+            connection.execute(insert(database.leases).values(taken_at=moment, expires_at=moment, **row))
+
+    def holders() -> list[str]:
+        with found.connect() as connection:
+            return list(connection.execute(select(database.leases.c.attempt)).scalars())
+
+    return hold, holders
+
+
+def test_a_try_that_is_thought_dead_does_not_free_the_lease_of_the_next(ledger):
+    hold, holders = ledger
+    hold("a run#2")
+    leases.release("silver.orders", "a run", "a run#1")
+    assert holders() == ["a run#2"]
+    leases.release("silver.orders", "a run", "a run#2")
+    assert holders() == []
+    hold("a run#2")
+    leases.release("silver.orders", "a run")
+    assert holders() == [], "the run's own end frees it, whichever try holds it"
+
+
+class Leases:
+    """Who asks for the lease of a dataset, and whether it is still there after so many steps."""
+
+    def __init__(self, monkeypatch, until: int) -> None:
+        self.taken_over: list[bool] = []
+        self.steps = 0
+        self.until = until
+        self.released: list[str | None] = []
+        monkeypatch.setattr(leases, "acquire", self.acquire)
+        monkeypatch.setattr(leases, "renew", lambda *_: self.steps < self.until)
+        monkeypatch.setattr(leases, "release", lambda *given: self.released.append(given[2]))
+        monkeypatch.setattr(carried_out, "_tidy", lambda *_: [])
+        monkeypatch.setattr(carried_out, "_take", self.take)
+
+    def acquire(self, *_: object, take_over: bool = True) -> bool:
+        self.taken_over.append(take_over)
+        return True
+
+    def take(self, *_: object) -> str:
+        self.steps += 1
+        return f"step {self.steps}"
+
+
+def test_maintenance_stops_after_the_step_in_which_its_lease_was_lost(monkeypatch):
+    found, lines = Leases(monkeypatch, until=2), []
+    steps = [step("rewrite_manifests")] * 4
+    with pytest.raises(carried_out.LeaseLost, match=r"maintenance of silver\.orders stops: its lease was lost"):
+        lines.extend(carried_out.carry_out(ORDERS, steps, ATTEMPT, print))
+    assert lines == ["step 1", "step 2"]
+    assert found.taken_over == [True, False, False], "a later try of the run is not taken over from"
+    assert set(found.released) == {ATTEMPT.id}
+
+
+def test_no_job_is_begun_without_the_lease(monkeypatch):
+    monkeypatch.setattr(leases, "renew", lambda *_: False)
+    with pytest.raises(carried_out.LeaseLost):
+        carried_out._called("silver.orders", "silver.orders", Call(procedure="rewrite_manifests"), "x", ATTEMPT, print)
+
+
+def test_what_may_go_is_judged_by_the_ledgers_clock(monkeypatch):
+    clocks: list[Any] = []
+    Leases(monkeypatch, until=9)
+    monkeypatch.setattr(carried_out, "_take", lambda *given: clocks.append(given[-1]) or "")
+    list(carried_out.carry_out(ORDERS, [step("rewrite_manifests")], ATTEMPT, print))
+    assert clocks == [database.now]
+
+
+def test_a_step_is_narrowed_when_it_is_taken(table, monkeypatch):
+    taken: list[Step] = []
+    now = datetime.now(UTC) + 30 * DAY
+
+    def answer(_contract: object, one: Step, *_: object) -> Maintained:
+        taken.append(one)
+        return Maintained(counters={})
+
+    monkeypatch.setattr(carried_out, "_table", lambda _: table)
+    monkeypatch.setattr(carried_out, "_keep", lambda *_: None)
+    monkeypatch.setattr(carried_out, "_answer", answer)
+    monkeypatch.setattr(carried_out, "check_files", lambda *_: 0)
+    monkeypatch.setattr(carried_out.log, "begin", lambda *_: 1)
+    monkeypatch.setattr(carried_out.log, "close", lambda *_, **__: None)
+    old = step("expire_snapshots", older_than=now, retain_last=1)
+    carried_out._take(ORDERS, old, 0, ATTEMPT, print, lambda: now)
+    assert taken == [narrowed(old, ORDERS, table.metadata, now)] != [old]
