@@ -112,32 +112,6 @@ def backfilled_shop(contracts: Path, api: AirflowApi) -> Shop:
     return opened
 
 
-@pytest.mark.parametrize("count", [2, pytest.param(7, marks=pytest.mark.full)])
-def test_backfill_makes_a_run_a_day_and_ends_equal_to_the_oracle(count, running, contracts, api):
-    shop = backfilled_shop(contracts, api)
-    days = [FIRST + timedelta(n) for n in range(count)]
-    expected = shop.deliver(days, RECIPE)
-    for dataset in shop.datasets:
-        done = backfill(running, dataset, days)
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert states(api, dataset) == ["success"] * count
-    assert answers.silver(shop) == expected.silver
-    assert answers.gold(shop) == sorted(expected.gold, key=repr)
-
-
-def test_a_backfill_exits_non_zero_and_names_the_day_that_failed(running, contracts, api):
-    shop = backfilled_shop(contracts, api)
-    gate = "SELECT 1 FROM head WHERE _ingestion_date = DATE'2026-01-02'"
-    change_contract(contracts, shop.bronze, f'gates: [{{sql: "{gate}"}}]')
-    expected = shop.deliver(DAYS, RECIPE)
-    done = backfill(running, shop.bronze, DAYS)
-    assert done.returncode != 0
-    assert str(DAYS[1]) in done.stdout + done.stderr
-    assert answers.bronze_count(shop, DAYS[0]) == expected.bronze[DAYS[0]]
-    assert answers.bronze_count(shop, DAYS[1]) == 0
-    assert leases.holder(shop.bronze) is None
-
-
 def change_contract(contracts: Path, dataset: str, line: str) -> None:
     layer, name = dataset.split(".")
     file = contracts / layer / f"{name}.yaml"
