@@ -112,7 +112,7 @@ def change(contracts: Path, dataset: str, line: str) -> None:
     file.write_text(f"{file.read_text()}{line}\n")
 
 
-def taken_back(contracts: Path, dataset: str, line: str) -> None:
+def take_back(contracts: Path, dataset: str, line: str) -> None:
     layer, name = dataset.split(".")
     file = contracts / layer / f"{name}.yaml"
     file.write_text(file.read_text().removesuffix(f"{line}\n"))
@@ -152,53 +152,57 @@ def test_two_days_at_a_time_beside_the_daily_run_give_the_oracles_tables(count, 
     shop.close()
 
 
-def test_a_broken_day_makes_it_exit_non_zero_and_is_named(running, contracts, api):
-    past = days(3)
+@pytest.fixture(scope="module")
+def quiet(contracts, api) -> Iterator[Shop]:
+    """A shop whose schedule has not begun, so that nothing but a backfill runs it; only bronze is not paused."""
     shop = opened(contracts, api, date(2099, 1, 1), date(2099, 1, 1))
-    change(contracts, shop.bronze, gate_against(past[1]))
-    expected = shop.deliver(past, RECIPE)
-    unpause(shop, api)
-    code, told = ended(started(running, *airflow_backfill(shop.bronze, past)))
-    assert code not in (0, None)
-    assert f"1 of 3 days did not succeed: {past[1]}" in told
-    assert states(api, shop.bronze, past) == ["success", "failed", "success"]
-    assert [answers.bronze_count(shop, day) for day in past] == [expected.bronze[past[0]], 0, expected.bronze[past[2]]]
-    assert leases.holder(shop.bronze) is None
-
-    taken_back(contracts, shop.bronze, gate_against(past[1]))
-    code, told = ended(started(running, *airflow_backfill(shop.bronze, past, "--rerun-failed-tasks")))
-    assert code == 0, told
-    assert answers.bronze_count(shop, past[1]) == expected.bronze[past[1]]
+    api.unpause(dag_id(shop.bronze))
+    yield shop
     shop.close()
 
 
-def test_what_cannot_run_is_refused_in_one_sentence_and_ctrl_c_leaves_it_running(running, contracts, api):
-    shop = opened(contracts, api, date(2099, 1, 1), date(2099, 1, 1))
+def test_what_cannot_run_is_refused_in_one_sentence_and_ctrl_c_leaves_it_running(running, quiet, api):
+    one, two = days(1), days(2)
 
-    def refused(*options: str) -> str:
-        code, told = ended(started(running, *airflow_backfill(shop.bronze, days(1), *options)))
+    def refused(dataset: str, *options: str) -> str:
+        code, told = ended(started(running, *airflow_backfill(dataset, one, *options)))
         assert code == 1, told
-        (line,) = [one for one in told.splitlines() if one.startswith("airflow dags backfill: ")]
+        (line,) = [line for line in told.splitlines() if line.startswith("airflow dags backfill: ")]
         return line
 
-    assert f"airflow dags unpause {dag_id(shop.bronze)}" in refused()
-    assert "--task-regex is gone" in refused("-t", "write")
-    api.unpause(dag_id(shop.bronze))
-    code, told = ended(started(running, *airflow_backfill(shop.bronze, days(2), "--dry-run")))
+    assert f"airflow dags unpause {dag_id(quiet.silver)}" in refused(quiet.silver)
+    assert "--task-regex is gone" in refused(quiet.bronze, "-t", "write")
+    code, told = ended(started(running, *airflow_backfill(quiet.bronze, two, "--dry-run")))
     assert code == 0, told
-    assert states(api, shop.bronze, days(2)) == ["none", "none"]
+    assert states(api, quiet.bronze, two) == ["none", "none"]
 
-    going = started(running, *airflow_backfill(shop.bronze, days(1)))
-    eventually(lambda: states(api, shop.bronze, days(1)) == ["running"], 120, "the run waits for its files")
+    going = started(running, *airflow_backfill(quiet.bronze, one))
+    eventually(lambda: states(api, quiet.bronze, one) == ["running"], 120, "the run waits for its files")
     os.killpg(going.pid, signal.SIGINT)
     code, told = ended(going)
     assert code == 130, told
-    assert f"airflow dags list-runs {dag_id(shop.bronze)}" in told
-    assert "still running, and a DAG has one at a time" in refused("--reset-dagruns", "-y")
-    expected = shop.deliver(days(1), RECIPE)
-    eventually(lambda: states(api, shop.bronze, days(1)) == ["success"], 300, "it went on")
-    assert answers.bronze_count(shop, FIRST) == expected.bronze[FIRST]
-    shop.close()
+    assert f"airflow dags list-runs {dag_id(quiet.bronze)}" in told
+    assert "still running, and a DAG has one at a time" in refused(quiet.bronze, "--reset-dagruns", "-y")
+    expected = quiet.deliver(one, RECIPE)
+    eventually(lambda: states(api, quiet.bronze, one) == ["success"], 300, "it went on")
+    assert answers.bronze_count(quiet, one[0]) == expected.bronze[one[0]]
+
+
+def test_a_broken_day_makes_it_exit_non_zero_and_is_named(running, quiet, contracts, api):
+    good, bad = days(2, first=FIRST + timedelta(30))
+    change(contracts, quiet.bronze, gate_against(bad))
+    expected = quiet.deliver([good, bad], RECIPE)
+    code, told = ended(started(running, *airflow_backfill(quiet.bronze, [good, bad])))
+    assert code not in (0, None)
+    assert f"1 of 2 days did not succeed: {bad}" in told
+    assert states(api, quiet.bronze, [good, bad]) == ["success", "failed"]
+    assert [answers.bronze_count(quiet, day) for day in (good, bad)] == [expected.bronze[good], 0]
+    assert leases.holder(quiet.bronze) is None
+
+    take_back(contracts, quiet.bronze, gate_against(bad))
+    code, told = ended(started(running, *airflow_backfill(quiet.bronze, [good, bad], "--rerun-failed-tasks")))
+    assert code == 0, told
+    assert answers.bronze_count(quiet, bad) == expected.bronze[bad]
 
 
 def backfill(shop: Shop, of: Sequence[date], *options: str) -> tuple[str, ...]:
@@ -230,11 +234,12 @@ def covered(dataset: str, of: Sequence[date]) -> list[date]:
     return [day for day in of if interval(day) in held]
 
 
+@pytest.mark.parametrize(("count", "losing"), [(2, 1), pytest.param(4, 3, marks=pytest.mark.full)])
 def test_what_was_rolled_back_in_bronze_is_built_again_with_what_depends_on_it_and_nothing_else(
-    running, contracts, api
+    count, losing, running, contracts, api
 ):
-    every = days(4)
-    lost = sorted(random.Random(2).sample(every, 3))
+    every = days(count)
+    lost = sorted(random.Random(2).sample(every, losing))
     kept = [day for day in every if day not in lost]
     # The first of them alone, so that the backfill can be interrupted between it and the others.
     assert lost[0] + timedelta(1) not in lost
@@ -242,7 +247,7 @@ def test_what_was_rolled_back_in_bronze_is_built_again_with_what_depends_on_it_a
     files = [(day, key, data) for day in every for key, data in shop.files(day, RECIPE)]
     unpause(shop, api)
 
-    # The three come last, whatever their dates: going back to before them undoes just these.
+    # These come last, whatever their dates: going back to before them undoes just them.
     shop.put((key, data) for day, key, data in files if day in kept)
     eventually(lambda: covered(shop.bronze, every) == kept, 300, "bronze holds the other days")
     before = head(shop.bronze)
@@ -251,10 +256,10 @@ def test_what_was_rolled_back_in_bronze_is_built_again_with_what_depends_on_it_a
     assert equal_to(shop, oracle(files))
     tried, untouched = tries(api, shop), published(shop, kept)
 
-    running.lakehouse("rollback", shop.bronze, "--to", str(before), "--yes", "--why", "three days were wrong")
+    running.lakehouse("rollback", shop.bronze, "--to", str(before), "--yes", "--why", "they were wrong")
     assert covered(shop.bronze, every) == kept
     assert covered(shop.gold, every) == every
-    # One of the three comes with another file than before, and has no run any more.
+    # One of them comes with another file than before, and has no run any more.
     late = next(data for _, data in shop.files(lost[0], Recipe.of(0.05, 11, None)))
     files.append((lost[0], shop.key(f"orders/{lost[0]}/late.jsonl"), late))
     shop.put([files[-1][1:]])
@@ -264,13 +269,13 @@ def test_what_was_rolled_back_in_bronze_is_built_again_with_what_depends_on_it_a
 
     state = shop.state()
     shown = running.lakehouse(*backfill(shop, every, "--only-missing", "--dry-run")).stdout
-    wanted = f"\t3\t{listed(shop.contract(shop.bronze), map(interval, lost))}\t"
+    wanted = f"\t{losing}\t{listed(shop.contract(shop.bronze), map(interval, lost))}\t"
     assert [line.split("\t")[0] for line in shown.splitlines() if wanted in line] == list(shop.datasets)
     assert "unknown" not in shown
     assert shop.state() == state
 
     going = started(running, *backfill(shop, every, "--only-missing", "-y"))
-    eventually(lambda: lost[0] in covered(shop.bronze, every), 300, "the first of the three is there again")
+    eventually(lambda: lost[0] in covered(shop.bronze, every), 300, "the first of them is there again")
     os.killpg(going.pid, signal.SIGINT)
     code, told = ended(going)
     assert code == 130, told
@@ -314,7 +319,7 @@ def test_an_interval_that_fails_is_named_and_what_depends_on_it_is_not_started(r
     assert f"{shop.gold} {every[1]}: not started, for {shop.silver} was not built" in last
     assert covered(shop.bronze, every) == every[:1]
 
-    taken_back(contracts, shop.bronze, gate_against(every[1]))
+    take_back(contracts, shop.bronze, gate_against(every[1]))
     code, told = ended(started(running, *backfill(shop, every, "-y")))
     assert code == 0, told
     assert "failed" in told  # as the reason
