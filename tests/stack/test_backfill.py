@@ -234,7 +234,8 @@ def covered(dataset: str, of: Sequence[date]) -> list[date]:
     return [day for day in of if interval(day) in held]
 
 
-@pytest.mark.parametrize(("count", "losing"), [(2, 1), pytest.param(4, 3, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize(("count", "losing"), [(2, 1), (4, 3)])
 def test_what_was_rolled_back_in_bronze_is_built_again_with_what_depends_on_it_and_nothing_else(
     count, losing, running, contracts, api
 ):
@@ -299,6 +300,7 @@ def test_what_was_rolled_back_in_bronze_is_built_again_with_what_depends_on_it_a
     shop.close()
 
 
+@pytest.mark.full
 def test_an_interval_that_fails_is_named_and_what_depends_on_it_is_not_started(running, contracts, api):
     every = days(2)
     shop = opened(contracts, api, every[0], every[-1])
