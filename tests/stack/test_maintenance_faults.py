@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse.ledger import leases
 from lakehouse.ledger import maintenance as log
-from lakehouse.maintenance.reachable import check
+from lakehouse.maintenance.reachable import check, listed
 from spark_jobs.session import connect
 from tests.stack.harness import eventually
 from tests.stack.proxy import proxied
@@ -140,11 +140,15 @@ def killed_when(condition: Callable[[], bool], spark: SparkSession, catalog_uri:
 
 
 def test_a_client_that_is_killed_outright_leaves_a_whole_table(worn, session):
+    """It dies while the server writes: a file has come that no version names yet, or only the newest."""
+    location = loaded(worn.name).location()
+    before = set(data_files(location))
+
     def run(job: Any) -> None:
         client = subprocess.Popen(client_of(job.key), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        eventually(lambda: running_on_server(session()) or client.poll() is not None, 120, "the job runs")
+        eventually(lambda: set(data_files(location)) - before or client.poll() is not None, 120, "the job writes")
         client.kill()
-        client.wait()
+        assert client.wait() == -signal.SIGKILL, "it was done before it could be killed"
         raise Killed
 
     contract, now = needed(worn, "rewrite_data_files")
@@ -154,10 +158,8 @@ def test_a_client_that_is_killed_outright_leaves_a_whole_table(worn, session):
     finished(worn, "rewrite_data_files", in_session(session()))
 
 
-def running_on_server(spark: SparkSession) -> bool:
-    """A session of its own is enough to ask: the job's client has begun once Python's imports are done."""
-    spark.sql("SELECT 1").collect()
-    return True
+def data_files(location: str) -> list[str]:
+    return [path for path in listed(location) if path.endswith(".parquet")]
 
 
 @pytest.mark.parametrize("operation", ["rewrite_data_files", "expire_snapshots"])

@@ -12,6 +12,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
@@ -45,6 +46,7 @@ def a_day_on() -> datetime:
     return datetime.now(UTC) + READERS - timedelta(seconds=90)
 
 
+@dataclass
 class Soaked(Worn):
     """A table with a writer, and what it held after each of the writer's steps."""
 
@@ -188,9 +190,8 @@ def test_nothing_is_lost_while_all_are_at_work(stack):
     sessions = [connect(str(uuid4())) for _ in range(4)]
     tables = [Soaked.made(sessions[0]) for _ in range(3)]
     soak = Soak()
-    threads = [
-        soak.thread(writing(soak, table, spark), table.name) for table, spark in zip(tables, sessions, strict=False)
-    ]
+    writers = zip((writing, writing, lawless), tables, sessions[:3], strict=True)
+    threads = [soak.thread(writer(soak, table, spark), table.name) for writer, table, spark in writers]
     threads += [soak.thread(reading(soak, tables), "reader")]
     threads += [soak.thread(maintaining(soak, tables, sessions[3]), "maintenance")]
     try:
