@@ -16,7 +16,7 @@ def of_dag(contract: AnyContract) -> str:
     """A dataset's page: whose it is, what it promises, and what to do when it does not keep it."""
     rows = {
         "owner": contract.owner,
-        "SLA": f"{contract.sla.told(contract.timezone)}; a miss is {contract.sla.severity}",
+        "SLA": f"{contract.sla.told(contract.timezone)}; severity {contract.sla.severity}",
         "made from": ", ".join(f"`{name}`" for name in contract.inputs) or "landing files",
         "contract": f"`{_file(contract)}`",
         "schedule": f"`{contract.schedule}` {contract.timezone}",
