@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from pyiceberg.table import Table
 
-from lakehouse.catalog import catalog
+from lakehouse.catalog import catalog, table
 from lakehouse.errors import LakehouseError
 from lakehouse.maintenance.reachable import prefixes, reachable
 
@@ -61,5 +61,6 @@ def _place(path: str) -> str:
 def _locations() -> dict[str, str]:
     """Where every table of the catalog lies, also those that have no contract."""
     known = catalog()
-    names = [table for namespace in known.list_namespaces() for table in known.list_tables(namespace)]
-    return {".".join(name): known.load_table(name).location() for name in names}
+    names = [".".join(name) for namespace in known.list_namespaces() for name in known.list_tables(namespace)]
+    # One that was dropped meanwhile has no place.
+    return {name: found.location() for name in names if (found := table(name)) is not None}
