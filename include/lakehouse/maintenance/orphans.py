@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from urllib.parse import urlsplit
 
+from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table
 
-from lakehouse.catalog import catalog, table
+from lakehouse.catalog import catalog
 from lakehouse.errors import LakehouseError
 from lakehouse.maintenance.reachable import prefixes, reachable
 
@@ -60,7 +62,8 @@ def _place(path: str) -> str:
 
 def _locations() -> dict[str, str]:
     """Where every table of the catalog lies, also those that have no contract."""
-    known = catalog()
-    names = [".".join(name) for namespace in known.list_namespaces() for name in known.list_tables(namespace)]
-    # One that was dropped meanwhile has no place.
-    return {name: found.location() for name in names if (found := table(name)) is not None}
+    known, found = catalog(), {}
+    for name in [table for namespace in known.list_namespaces() for table in known.list_tables(namespace)]:
+        with suppress(NoSuchTableError):  # one that was dropped meanwhile has no place
+            found[".".join(name)] = known.load_table(name).location()
+    return found
