@@ -210,15 +210,12 @@ def backfill(shop: Shop, of: Sequence[date], *options: str) -> tuple[str, ...]:
 
 
 def tries(api: Backfills, shop: Shop) -> dict[tuple[str, date], int]:
-    """How often each run of each dataset was started: the tries of its first task."""
-    found = {}
-    for dataset in shop.datasets:
-        for run in api.runs(dag_id(dataset), FIRST, FIRST + timedelta(60)):
-            path = f"/api/v2/dags/{run.dag}/dagRuns/{run.run_id}/taskInstances"
-            found[dataset, run.day] = next(
-                one["try_number"] for one in api._pages(path, "task_instances") if one["task_id"] == "wait"
-            )
-    return found
+    """How often each run of each dataset was taken to its end: the tries of its last task."""
+    runs = [(name, run) for name in shop.datasets for run in api.runs(dag_id(name), FIRST, FIRST + timedelta(60))]
+    return {
+        (name, run.day): next(task.try_number for task in api.tasks(run) if task.task_id == "release")
+        for name, run in runs
+    }
 
 
 def published(shop: Shop, of: Sequence[date]) -> dict[tuple[str, date], list[tuple[str, datetime | None]]]:
