@@ -74,16 +74,19 @@ def all_succeeded(api: Backfills, shop: Shop, of: Sequence[date]) -> bool:
 
 def started(running, *words: str) -> subprocess.Popen[str]:
     """A command as a user would start it, in a session of its own so that it can be interrupted."""
-    return subprocess.Popen(
-        [LAKEHOUSE, *words],
-        env={**os.environ, **running.environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        # Tests that were started in the background ignore it, and so would all that they start.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
+    # Tests that were started in the background ignore Ctrl-C, and so would all that they start.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return subprocess.Popen(
+            [LAKEHOUSE, *words],
+            env={**os.environ, **running.environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def ended(process: subprocess.Popen[str], minutes: int = 15) -> tuple[int, str]:
