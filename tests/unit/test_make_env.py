@@ -61,11 +61,13 @@ def test_every_secret_is_made_in_its_shape_for_the_owner_alone(file):
     assert known.start in {today - timedelta(days=SAMPLE_DAYS), today - timedelta(days=SAMPLE_DAYS + 1)}
 
 
-def test_a_second_time_changes_nothing(file):
+def test_a_second_time_changes_nothing_but_closes_the_file(file):
     make_env(file)
     before = file.read_text()
+    file.chmod(0o644)
     assert ": 0 values made" in make_env(file)
     assert file.read_text() == before
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
 def test_what_is_there_stays_and_what_is_empty_is_filled(file):
