@@ -55,6 +55,14 @@ def busy_executors(known) -> dict[str, int]:
     }
 
 
+def lost_executors(known) -> int:
+    """Executors of our application that are gone."""
+    root = f"http://127.0.0.1:{known.spark_ui_port}/api/v1/applications"
+    application = httpx.get(root, timeout=30).json()[0]["id"]
+    found = httpx.get(f"{root}/{application}/allexecutors", timeout=30).json()
+    return sum(not one["isActive"] for one in found)
+
+
 def address(project, container: str) -> str:
     shown = project.engine.docker("inspect", container, "--format", "{{json .NetworkSettings.Networks}}").stdout
     return next(iter(json.loads(shown).values()))["IPAddress"]
@@ -123,6 +131,8 @@ def test_a_job_finishes_though_a_worker_is_killed_in_its_middle(project, in_gold
         victim = next(iter(set(workers) & set(busy)))
         assert not answer.done()
         project.engine.docker("kill", workers[victim])
+        eventually(lambda: lost_executors(in_gold) == 1, 60, "the driver has lost an executor")
+        assert not answer.done()
         found = answer.result(600)
     session.stop()
     assert (found["n"], found["s"]) == (orders * FACTOR, quantity * FACTOR)
@@ -132,6 +142,16 @@ def test_a_job_finishes_though_a_worker_is_killed_in_its_middle(project, in_gold
 def test_another_worker_takes_its_place(project, in_gold):
     project.compose("up", "--detach", "--no-build", "--no-recreate", "--scale", f"spark-worker={WORKERS}")
     eventually(lambda: master(in_gold)["coresused"] == WORKERS, 180, "our application holds the new worker's core")
+
+
+def test_no_secret_is_in_a_log_or_on_a_command_line(project, in_gold):
+    shown = project.compose("logs", "--no-log-prefix").stdout
+    for one in project.containers():
+        if one["State"] == "running":
+            shown += project.engine.docker("top", one["Name"], "-eo", "pid,args").stdout
+    assert "spark-class" in shown or "org.apache.spark" in shown
+    secrets = {**in_gold.secrets(), "ledger_url": in_gold.ledger_db_password.get_secret_value()}
+    assert [name for name, value in secrets.items() if value in shown] == []
 
 
 def test_a_restart_keeps_everything(project, in_gold, expected):
