@@ -45,6 +45,8 @@ COMMANDS = {
     "health": ("health", "Show how healthy the tables are, and why."),
     "maintain": ("maintain", "Keep tables healthy; with --dry-run only say what they need, and why."),
     "maintenance": ("maintain", "Show what maintenance did."),
+    "backup": ("backup", "Keep catalog, ledger and the objects they name in a folder."),
+    "restore": ("backup", "Bring a backup back into an empty platform."),
     "watch": ("watch", "Evaluate the SLAs, and tell on-call what is late."),
     "sla": ("sla", "Show which intervals are there, awaited, missed; mute a dataset."),
     "alert": ("alert", "Try the alert channels, and see what was told to whom."),
