@@ -37,8 +37,8 @@ test-full: lint types ## All tests
 soak: env ## Writers, a reader and maintenance at once, for half an hour
 	@SOAK_SECONDS=1800 $(PYTEST) -s tests/stack/test_maintenance_soak.py
 
-bench: env ## Measure
-	@$(PYTEST) --durations=0 tests/bench
+bench: env ## Measure, and write the page of results; ONLY=gates: one benchmark
+	@$(PYTEST) $(if $(ONLY),tests/bench/test_$(ONLY).py,tests/bench)
 
 lint: env ## Check style
 	@$(BIN)/ruff check
