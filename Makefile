@@ -6,10 +6,10 @@ READY := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help env run stop test test-full soak bench lint format types lock clean
+.PHONY: help env run stop test test-full soak bench screenshots lint format types lock clean
 
 help: ## List what there is
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 env: $(READY) ## Make the Python environment
 
@@ -39,6 +39,10 @@ soak: env ## Writers, a reader and maintenance at once, for half an hour
 
 bench: env ## Measure, and write the page of results; ONLY=gates: one benchmark
 	@$(PYTEST) $(if $(ONLY),tests/bench/test_$(ONLY).py,tests/bench)
+
+screenshots: env ## Take the README's pictures of the running stack (needs Chromium)
+	@VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --require-hashes -r include/locks/screenshots.txt
+	@$(BIN)/python -m tests.looks.screenshots
 
 lint: env ## Check style
 	@$(BIN)/ruff check
