@@ -107,6 +107,12 @@ def test_services_that_others_need_come_first(known) -> None:
     assert stages == sorted(stages)
 
 
+def test_a_users_own_spark_does_not_lead_the_stacks_one_elsewhere(known):
+    for service in services(known):
+        found = process_environment(service, {"SPARK_REMOTE": "sc://elsewhere", "SPARK_CONNECT_MODE_ENABLED": "1"})
+        assert not found.keys() & {"SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"}
+
+
 def test_a_service_is_marked_as_one_of_its_stack(known) -> None:
     environments = [process_environment(service, {"LANG": "C"}) for service in services(known)]
     assert {env[MARKER] for env in environments} == {str(known.home)}
