@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from lakehouse.backup import rows
+from lakehouse.backup import rows, taken
 from lakehouse.catalog import catalog
 from lakehouse.ledger.leases import acquire, holder
 from lakehouse.pins import pin
@@ -22,7 +22,7 @@ from tests.stack.shop import Shop, in_session
 
 RECIPE = Recipe.of(0.05, 3, DIRT)
 DAYS = [date(2026, 1, day) for day in (1, 2, 3)]
-LATER = date(2026, 1, 4)
+MEANWHILE, LATER = date(2026, 1, 4), date(2026, 1, 5)
 PINNED = "for_training"
 
 
@@ -98,6 +98,23 @@ def test_all_is_as_it_was_and_goes_on(apart, shop, expected, tmp_path):
     build(shop, DAYS[2])
     assert answers.silver(shop) == expected.silver
     assert answers.gold(shop) == expected.gold
+
+
+def test_a_publish_in_the_middle_makes_it_look_again(apart, shop, expected, tmp_path, monkeypatch):
+    """Without that, the ledger would lack a batch that the tables hold, and its files would be taken twice."""
+    shop.deliver([MEANWHILE], RECIPE)
+    listed, said = taken._tables, []
+
+    def while_somebody_publishes() -> dict[str, str]:
+        if not said:
+            build(shop, MEANWHILE)
+        return listed()
+
+    monkeypatch.setattr(taken, "_tables", while_somebody_publishes)
+    _, made = taken.take(tmp_path, objects=False, tell=said.append)
+    assert "a batch was published meanwhile; looking again" in said
+    assert made.published == rows.published()
+    assert made.tables[shop.gold] == shop.state()[shop.gold][1]
 
 
 def test_what_is_not_whole_or_not_empty_is_refused(apart, shop, expected, tmp_path):
