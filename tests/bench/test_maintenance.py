@@ -12,6 +12,7 @@ from io import BytesIO
 
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import DataFrame
 
 from lakehouse.catalog import catalog
 from lakehouse.health import health
@@ -54,9 +55,14 @@ def many_files(spark) -> Iterator[Worn]:
         f"SELECT id, TIMESTAMP '2026-01-01 12:00:00' AS at, id * 3 AS amount, {columns} "
         f"FROM range(0, {FILES * ROWS_A_FILE}, 1, {FILES})"
     )
-    rows.writeTo(table_sql(made.name)).append()
+    scattered(rows, made)
     yield made
     made.drop()
+
+
+def scattered(rows: DataFrame, into: Worn) -> None:
+    """A file for each of Spark's tasks: by default Iceberg would gather the rows of a day in one."""
+    rows.writeTo(table_sql(into.name)).option("distribution-mode", "none").append()
 
 
 def objects(name: str) -> list[str]:
@@ -86,6 +92,7 @@ def encoded_again(body: bytes) -> bytes:
 
 def test_compaction_beside_a_decode_and_encode_and_a_copy_of_the_same_objects(report, spark, many_files):
     keys = objects(many_files.name)
+    assert len(keys) == FILES
     copied, size = side_by_side(keys, lambda body: body)
     encoded, _ = side_by_side(keys, encoded_again)
     contract = many_files.contract(target_file_mb=128, slice_mb=2_048)
@@ -122,7 +129,7 @@ def streamed(spark) -> Iterator[Worn]:
             f"SELECT id, TIMESTAMP '{day} 12:00:00' AS at, id * 3 AS amount "
             f"FROM range({first}, {first + 1_000 * EVENTS}, 1, 1000)"
         )
-        rows.writeTo(table_sql(made.name)).append()
+        scattered(rows, made)
     yield made
     made.drop()
 
@@ -137,7 +144,7 @@ def asked(name: str, stack, monkeypatch) -> tuple[dict[str, float], tuple]:
         settings.cache_clear()
         catalog.cache_clear()
         begun = time.perf_counter()
-        rows = run_sql(f"SELECT count(*), sum(amount) FROM {name} WHERE at < TIMESTAMP '2026-01-02'")[1][0]
+        rows = run_sql(f"SELECT count(*), sum(amount) FROM {name} WHERE \"at\" < TIMESTAMP '2026-01-02'")[1][0]
         answering = time.perf_counter() - begun
         patch.undo()
     settings.cache_clear()
@@ -146,6 +153,7 @@ def asked(name: str, stack, monkeypatch) -> tuple[dict[str, float], tuple]:
 
 
 def test_twenty_thousand_small_files_before_and_after(report, spark, stack, streamed, monkeypatch):
+    assert health(loaded(streamed.name)).files == OBJECTS
     before, rows = asked(streamed.name, stack, monkeypatch)
     begun = time.perf_counter()
     keep(streamed.contract(target_file_mb=128, min_manifests=4), in_session(spark))
