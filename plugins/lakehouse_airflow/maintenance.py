@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import DAG, BaseOperator, CronTriggerTimetable
@@ -76,7 +76,17 @@ class PlanOperator(BaseOperator):
         with one_sentence():
             if only and not asked:
                 raise LakehouseError(f"no dataset {only} is of tier {self.tier}; mend the run's conf")
+            if not only:
+                self._prune()
             return self._plans(asked)
+
+    def _prune(self) -> None:
+        """The ledger is kept, too."""
+        from lakehouse.ledger.database import now
+        from lakehouse.ledger.pruning import prune
+
+        gone = prune(now() - timedelta(days=settings().ledger_days))
+        self.log.info("the ledger forgot %s", ", ".join(f"{rows} rows of {name}" for name, rows in gone.items()))
 
     def _plans(self, asked: list[AnyContract]) -> list[dict[str, Any]]:
         """A dataset that cannot be planned for fails in its own mapped task, and keeps no other from its turn."""

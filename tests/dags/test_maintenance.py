@@ -16,9 +16,11 @@ pytestmark = pytest.mark.usefixtures("airflow_home")
 @pytest.fixture(autouse=True)
 def turns(monkeypatch) -> list[str]:
     """How turns ended, as the ledger would know it."""
-    from lakehouse.ledger import maintenance_turns
+    from lakehouse.ledger import maintenance_turns, pruning
 
     found: list[str] = []
+    monkeypatch.setattr("lakehouse.ledger.database.now", lambda: datetime.now(UTC))
+    monkeypatch.setattr(pruning, "prune", lambda before: {"health": 3})
     monkeypatch.setattr(maintenance_turns, "begin", lambda _: None)
     monkeypatch.setattr(maintenance_turns, "end", lambda _, outcome: found.append(outcome))
     return found
@@ -91,7 +93,6 @@ def test_maintenance_may_have_a_connect_server_of_its_own(setting, monkeypatch):
 
 def planned_but(monkeypatch, *broken: str) -> Any:
     """The plan of the daily tier, in which some datasets cannot be looked at."""
-    from lakehouse.ledger import database
     from lakehouse.maintenance import seen
     from lakehouse_airflow.maintenance import PlanOperator
 
@@ -100,7 +101,6 @@ def planned_but(monkeypatch, *broken: str) -> Any:
             raise OverflowError("date value out of range")
         return []
 
-    monkeypatch.setattr(database, "now", lambda: datetime.now(UTC))
     monkeypatch.setattr(seen, "plans", plans)
     return PlanOperator(task_id="plan", tier="daily").execute(context("manual"))
 
@@ -108,12 +108,10 @@ def planned_but(monkeypatch, *broken: str) -> Any:
 def test_a_run_for_one_dataset_plans_for_it_alone_whatever_the_hour(setting, monkeypatch):
     from airflow.sdk.exceptions import AirflowException
 
-    from lakehouse.ledger import database
     from lakehouse.maintenance import seen
     from lakehouse_airflow.maintenance import PlanOperator
 
     setting("MAINTENANCE_WINDOW", other_hours())
-    monkeypatch.setattr(database, "now", lambda: datetime.now(UTC))
     monkeypatch.setattr(seen, "plans", lambda *_: [])
     plan = PlanOperator(task_id="plan", tier="daily")
     found = plan.execute(context("operator_triggered", dataset="silver.orders"))

@@ -31,7 +31,7 @@ from lakehouse.store import client
 from tests.stack import tables
 from tests.stack.shop import in_session
 from tests.stack.tables import loaded
-from tests.stack.worn import DAYS, Worn, in_days, keep, planned, worn_table
+from tests.stack.worn import DAYS, Worn, in_days, keep, key_in, planned, put_aged, worn_table
 
 
 @pytest.fixture
@@ -196,26 +196,6 @@ def test_a_file_that_a_version_names_and_that_is_gone_is_found(worn, spark):
     with pytest.raises(FilesMissing):
         keep(worn.contract(), no_spark, "set_properties")
     assert log.recent(worn.name, 1)[0]["outcome"].startswith("failed: ")
-
-
-def put_aged(key: str, days: int) -> None:
-    """An object as it would be had it been written some days ago; MinIO takes its time from a header."""
-    moment = f"{datetime.now(UTC) - timedelta(days=days):%Y-%m-%dT%H:%M:%SZ}"
-    own = client()
-
-    def age(request, **_: object) -> None:
-        request.headers["x-minio-source-mtime"] = moment
-        request.headers["x-minio-source-replication-request"] = "true"
-
-    own.meta.events.register("before-sign.s3.PutObject", age)
-    try:
-        own.put_object(Bucket="lake", Key=key, Body=b"left behind")
-    finally:
-        own.meta.events.unregister("before-sign.s3.PutObject", age)
-
-
-def key_in(worn: Worn, name: str) -> str:
-    return f"{loaded(worn.name).location().removeprefix('s3://lake/')}/data/{name}"
 
 
 def test_orphans_are_listed_then_removed_and_what_is_young_or_named_stays(worn, spark):
