@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table.refs import SnapshotRefType
@@ -147,6 +148,29 @@ def test_a_sorted_and_a_z_ordered_rewrite_keep_the_rows(worn, spark):
     keep(worn.contract(strategy="zorder", sort_by=["id", "amount"]), in_session(spark), "rewrite_data_files")
     assert worn.health().files == 3
     worn.holds_its_rows()
+
+
+def test_a_column_that_was_dropped_is_gone_from_the_files_in_time(worn, spark):
+    worn.wear(spark, files=1)
+    spark.sql(f"ALTER TABLE {table_sql(worn.name)} ADD COLUMN secret STRING")
+    spark.sql(f"INSERT INTO {table_sql(worn.name)} SELECT 77, TIMESTAMP '{DAYS[0]} 12:00:00', 231, 'hush'")
+    worn.rows[77] = (DAYS[0], 231)
+    spark.sql(f"ALTER TABLE {table_sql(worn.name)} DROP COLUMN secret")
+    contract, week_on = worn.contract(min_input_files=9), in_days(8)
+    assert holding("secret", worn) == 1
+    assert keep(contract, no_spark, "rewrite_data_files") == [], "it may be a mistake: there is time to undo it"
+    (line,) = keep(contract, in_session(spark), "rewrite_data_files", now=week_on)
+    assert "1 files still hold columns that were dropped" in line
+    assert holding("secret", worn) == 0
+    worn.holds_its_rows()
+    assert keep(contract, no_spark, "rewrite_data_files", now=week_on) == []
+
+
+def holding(column: str, worn: Worn) -> int:
+    """In how many data files of main a column is."""
+    found = loaded(worn.name)
+    paths = [task.file.file_path for task in found.scan().plan_files()]
+    return sum(column in pq.read_schema(found.io.new_input(path).open()).names for path in paths)
 
 
 def test_many_lists_of_files_become_few(worn, spark):

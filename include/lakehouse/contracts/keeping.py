@@ -48,6 +48,12 @@ class Maintenance(Strict):
         "3d", validate_default=True, description="Files that no version names are removed at this age; 3d at least."
     )
     orphans_every: Duration = Field("7d", validate_default=True, description="How often such files are looked for.")
+    dropped_after: Duration = Field(
+        "7d",
+        validate_default=True,
+        description="Files that still hold a dropped column are written again this long after it was last written; "
+        "its bytes are gone when the versions before that have expired.",
+    )
     critical_files: int = Field(
         1_000,
         ge=1,
