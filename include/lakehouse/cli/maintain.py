@@ -45,7 +45,7 @@ def maintain(
             for inspected, plan in found if not as_json else ():
                 typer.echo("\n".join(lines(inspected, plan)))
             if not dry_run:
-                _act(contract, steps, whole=table is None)
+                _act(contract, steps, whole=table in (None, contract.dataset))
     if as_json:
         typer.echo(json.dumps([step.model_dump(mode="json") for step in everything], indent=2))
     elif dry_run:
@@ -54,7 +54,7 @@ def maintain(
 
 
 def _act(contract: AnyContract, steps: list[Step], *, whole: bool) -> None:
-    """Carry the steps out; a dataset that is being written is left for another time. All of its tables are a turn."""
+    """Carry the steps out; a dataset that is being written is left for another time. More than a companion is a turn."""
     from lakehouse.local_jobs import run_maintenance
     from lakehouse.maintenance.carried_out import LeaseHeld, carry_out
     from lakehouse.maintenance.turn import turn

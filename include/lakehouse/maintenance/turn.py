@@ -19,6 +19,7 @@ def turn(dataset: str) -> Iterator[None]:
         ledger.end(dataset, f"put off: {held}")
         raise
     except BaseException as error:
-        ledger.end(dataset, f"failed: {error or type(error).__name__}")
+        told = str(error).strip() or type(error).__name__
+        ledger.end(dataset, f"failed: {told.splitlines()[0]}")  # Spark's errors go on for a page
         raise
     ledger.end(dataset, ledger.DONE)
