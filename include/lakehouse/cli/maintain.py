@@ -54,7 +54,7 @@ def maintain(
 
 
 def _act(contract: AnyContract, steps: list[Step], *, whole: bool) -> None:
-    """Carry the steps out; a dataset that is being written is left for another time. More than a companion is a turn."""
+    """Carry the steps out; a dataset that is being written is left for another time. A companion alone is no turn."""
     from lakehouse.local_jobs import run_maintenance
     from lakehouse.maintenance.carried_out import LeaseHeld, carry_out
     from lakehouse.maintenance.turn import turn
