@@ -48,6 +48,16 @@ def maintenance_dag_id(tier: str) -> str:
     return f"maintenance_{tier}"
 
 
+def critical_run_id(dataset: str, measurement: int) -> str:
+    """The run of maintenance that a table needs at once, since it was last measured."""
+    return f"critical__{dag_id(dataset)}__{measurement}"
+
+
+def versions_of(table: str) -> str:
+    """The right to name or to expire a table's versions, as the ledger keeps it among the leases."""
+    return f"{table}/versions"
+
+
 def quarantine_table(dataset: str) -> str:
     return f"quarantine.{dag_id(dataset)}"
 

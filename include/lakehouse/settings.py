@@ -95,6 +95,10 @@ class Settings(BaseSettings):
         "", description="Spark Connect address for maintenance alone; empty: where all jobs run."
     )
 
+    ledger_days: int = Field(
+        400, ge=30, description="How long measurements of tables, and alerts that are over, stay in the ledger."
+    )
+
     # The local stack
     sample: bool = Field(True, description="Deliver the sample shop's files each day, so that its DAGs have data.")
 

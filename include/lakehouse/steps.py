@@ -172,15 +172,13 @@ def make_public(
         if current is None:
             return None
         try:
-            _publish(interval, current)
+            return _publish(interval, current)
         except MainMoved as moved:
             log.warning("%s; writing the batch again on the new main", moved)
             attempt = attempt.again()
             current = write(contract, interval, attempt, run)
             if current is not None:
                 current = audit(contract, current, attempt, run)
-        else:
-            return current
     raise MainMoved(
         f"{contract.dataset}: main moved {MOST_REWRITES} times under this run; who writes without the lease?"
     )
@@ -197,7 +195,7 @@ def make_replay_public(handover: Handover) -> None:
     batches.settle(handover.batch.batch_id, PUBLISHED)
 
 
-def _publish(interval: Interval, handover: Handover) -> None:
+def _publish(interval: Interval, handover: Handover) -> Handover:
     """Intent, companions, the table itself with its coverage, confirmation: in this order."""
     begun = time.monotonic()
     batches.intend(handover.batch, handover.files)
@@ -205,14 +203,20 @@ def _publish(interval: Interval, handover: Handover) -> None:
         if companion.table != handover.batch.dataset and not companion.empty:
             publish(companion)
     publish(handover.head, covers=interval, properties=handover.properties)
-    known = handover.batch.measured(publish_s=time.monotonic() - begun, bytes_out=_bytes_written(handover))
+    known = handover.batch.measured(publish_s=time.monotonic() - begun, **_left(handover))
     batches.settle(handover.batch.batch_id, PUBLISHED, known.measures)
+    return handover.model_copy(update={"batch": known})
 
 
-def _bytes_written(handover: Handover) -> int:
-    """The size of the files that the batch added to its own table, as its snapshots tell."""
+def _left(handover: Handover) -> dict[str, float]:
+    """By the summaries of snapshots: the size of the files that the batch added, and how many the table has now."""
     found, head = table(handover.batch.dataset), handover.head
-    if found is None or head.empty:
-        return 0
+    newest = found.snapshot_by_id(head.head) if found and head.head is not None else None
+    if found is None or newest is None or head.empty:
+        return {"bytes_out": 0}
     added = takewhile(lambda snapshot: snapshot.snapshot_id != head.base, history(found, head.head))
-    return sum(int(s.summary.get("added-files-size") or 0) for s in added if s.summary)
+    totals = newest.summary.additional_properties if newest.summary else {}
+    return {
+        "bytes_out": sum(int(s.summary.get("added-files-size") or 0) for s in added if s.summary),
+        "table_files": int(totals.get("total-data-files", 0)) + int(totals.get("total-delete-files", 0)),
+    }
