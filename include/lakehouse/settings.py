@@ -28,11 +28,28 @@ class Settings(BaseSettings):
     contracts: Path = Field(ROOT / "include/contracts", description="The folder of contracts.")
     start: date | None = Field(None, description="No dataset is scheduled before this day, whatever its contract says.")
 
+    # Access
+    role: Literal["ingest", "transform", "maintenance", "reader", "admin"] = Field(
+        "admin", description="Who this process is on the store and in the catalog, where the platform does not decide."
+    )
+
     # Object store
     s3_endpoint: str = Field("", description="S3 address; empty: the local MinIO.")
     s3_region: str = Field("us-east-1", description="S3 region.")
-    s3_access_key: str = Field("", description="S3 access key.")
-    s3_secret_key: SecretStr = Field(SecretStr(""), description="S3 secret key.")
+    s3_access_key: str = Field("", description="S3 access key of role admin, and of roles without one of their own.")
+    s3_secret_key: SecretStr = Field(SecretStr(""), description="S3 secret key of role admin.")
+    s3_ingest_access_key: str = Field("ingest", description="S3 access key of role ingest.")
+    s3_ingest_secret_key: SecretStr = Field(SecretStr(""), description="S3 secret key of role ingest; empty: admin's.")
+    s3_transform_access_key: str = Field("transform", description="S3 access key of role transform.")
+    s3_transform_secret_key: SecretStr = Field(
+        SecretStr(""), description="S3 secret key of role transform; empty: admin's."
+    )
+    s3_maintenance_access_key: str = Field("maintenance", description="S3 access key of role maintenance.")
+    s3_maintenance_secret_key: SecretStr = Field(
+        SecretStr(""), description="S3 secret key of role maintenance; empty: admin's."
+    )
+    s3_reader_access_key: str = Field("reader", description="S3 access key of role reader.")
+    s3_reader_secret_key: SecretStr = Field(SecretStr(""), description="S3 secret key of role reader; empty: admin's.")
     s3_path_style: bool = Field(True, description="Bucket in the path (MinIO) rather than in the host name.")
     store_ui_url: str = Field(
         "", description="Page of an object, with {bucket} and {key}, for links from tasks; empty: the local MinIO's."
@@ -43,7 +60,15 @@ class Settings(BaseSettings):
     # Catalog (Iceberg REST)
     catalog_uri: str = Field("", description="REST catalog address; empty: the local one.")
     catalog_warehouse: str = Field("", description="Warehouse of the catalog; empty: s3://<warehouse bucket>.")
-    catalog_token: SecretStr = Field(SecretStr(""), description="Bearer token of the catalog.")
+    catalog_token: SecretStr = Field(SecretStr(""), description="Bearer token of the catalog, for role admin.")
+    catalog_ingest_token: SecretStr = Field(SecretStr(""), description="The same for role ingest; empty: admin's.")
+    catalog_transform_token: SecretStr = Field(
+        SecretStr(""), description="The same for role transform; empty: admin's."
+    )
+    catalog_maintenance_token: SecretStr = Field(
+        SecretStr(""), description="The same for role maintenance; empty: admin's."
+    )
+    catalog_reader_token: SecretStr = Field(SecretStr(""), description="The same for role reader; empty: admin's.")
     catalog_credential: SecretStr = Field(SecretStr(""), description="OAuth2 client as id:secret, instead of a token.")
     catalog_oauth2_uri: str = Field("", description="OAuth2 token endpoint, with the credential.")
     catalog_scope: str = Field("", description="OAuth2 scope, with the credential.")
@@ -117,8 +142,12 @@ class Settings(BaseSettings):
     airflow_fernet_key: SecretStr = Field(SecretStr(""), description="Key that encrypts Airflow's connections.")
     airflow_jwt_secret: SecretStr = Field(SecretStr(""), description="Signs Airflow's API tokens.")
     airflow_secret_key: SecretStr = Field(SecretStr(""), description="Signs Airflow's web sessions.")
-    airflow_user: str = Field("admin", description="Airflow's first user.")
-    airflow_password: SecretStr = Field(SecretStr(""), description="Airflow's first user's password.")
+    airflow_user: str = Field("admin", description="Airflow's user who may do everything.")
+    airflow_password: SecretStr = Field(SecretStr(""), description="Password of that user.")
+    airflow_operator: str = Field("operator", description="Airflow's user who runs, pauses and clears DAGs.")
+    airflow_operator_password: SecretStr = Field(SecretStr(""), description="Password of that user.")
+    airflow_viewer: str = Field("viewer", description="Airflow's user who only looks.")
+    airflow_viewer_password: SecretStr = Field(SecretStr(""), description="Password of that user.")
 
     @field_validator("home", "contracts", "spark_jars")
     @classmethod
@@ -154,10 +183,9 @@ class Settings(BaseSettings):
         }
         return {**given, **{name: address for name, address in local.items() if not given.get(name)}}
 
-    @property
-    def spark_submit_conf(self) -> Path:
-        """Properties file (0600) for spark-submit: catalog, store and their secrets, kept off the command line."""
-        return self.home / "spark" / "submit.conf"
+    def spark_submit_conf(self, role: str) -> Path:
+        """Properties file (0600) for spark-submit: catalog, store and a role's secrets, kept off the command line."""
+        return self.home / "spark" / f"submit-{role}.conf"
 
     def secrets(self) -> dict[str, str]:
         """Every non-empty secret by field name: for handing on to services, and for the tests that hunt leaks."""

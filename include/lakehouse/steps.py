@@ -19,6 +19,7 @@ from lakehouse.errors import MAIN_UNCHANGED, LakehouseError
 from lakehouse.gates.asked import checks
 from lakehouse.gates.checks import Check, Found, known
 from lakehouse.gates.metadata import answers
+from lakehouse.identities import by_its_writer
 from lakehouse.intervals import Interval
 from lakehouse.jobs import AuditJob, BuildJob, CleanJob, IngestJob
 from lakehouse.ledger import batches, gates, leases
@@ -79,6 +80,7 @@ def take_lease(dataset: str, attempt: Attempt, *, take_over: bool = True) -> Non
         raise LeaseHeld(f"{dataset} is being written by {held.owner if held else 'another run'}")
 
 
+@by_its_writer
 def write(contract: AnyContract, interval: Interval, attempt: Attempt, run: RunJob) -> Handover | None:
     """Write the interval's batch to a branch of its own; None when main holds all of it already."""
     begun = time.monotonic()
@@ -102,6 +104,7 @@ def write(contract: AnyContract, interval: Interval, attempt: Attempt, run: RunJ
     return Handover(batch=batch, job_key=planned.job.key, properties=planned.properties)
 
 
+@by_its_writer
 def audit(contract: AnyContract, handover: Handover, attempt: Attempt, run: RunJob) -> Handover:
     """Check the written version, by its snapshot id, against the contract; `GateFailed` when it breaks it."""
     begun = time.monotonic()
@@ -163,6 +166,7 @@ def _held(write: TableWrite) -> tuple[str, ...]:
     return gates.passed(audited.snapshot_id) if audited else ()
 
 
+@by_its_writer
 def make_public(
     contract: AnyContract, interval: Interval, handover: Handover, attempt: Attempt, run: RunJob
 ) -> Handover | None:

@@ -10,7 +10,9 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from lakehouse.contracts import contracts
 from lakehouse.errors import Failures
+from lakehouse.identities import acting_as
 from lakehouse.naming import SPARK_POOL, maintenance_dag_id
+from lakehouse.roles import Role
 from lakehouse.settings import settings
 from lakehouse_airflow.factory import DEFAULTS
 from lakehouse_airflow.operators import Step, attempt_of, one_sentence
@@ -62,7 +64,7 @@ class PlanOperator(BaseOperator):
 
         if context["dag_run"].run_type != "manual" and not is_open(settings().maintenance_window, datetime.now(UTC)):
             raise AirflowSkipException(f"put off: it is not {settings().maintenance_window} UTC")
-        with one_sentence():
+        with one_sentence(), acting_as(Role.MAINTENANCE):
             return self._plans([one for one in contracts() if one.maintenance.tier == self.tier])
 
     def _plans(self, asked: list[AnyContract]) -> list[dict[str, Any]]:
@@ -108,8 +110,9 @@ class MaintainOperator(Step):
         planned = [Planned.model_validate(one) for one in self.steps]
         pause = settings().maintenance_pause_seconds
         try:
-            for line in carry_out(self.contract(), planned, attempt_of(context), self.run_job, pause):
-                self.log.info("%s", line)
+            with acting_as(Role.MAINTENANCE):
+                for line in carry_out(self.contract(), planned, attempt_of(context), self.run_job, pause):
+                    self.log.info("%s", line)
         except LeaseHeld as held:
             raise AirflowSkipException(f"put off: {held}") from None
         if not planned:
