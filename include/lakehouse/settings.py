@@ -9,16 +9,43 @@ from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, SecretStr, field_validator, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+
+from lakehouse.errors import LakehouseError
 
 ROOT = Path(__file__).resolve().parents[2]
 PREFIX = "LAKEHOUSE_"
+FILE = "_FILE"
+
+
+class SecretFiles(PydanticBaseSettingsSource):
+    """Secrets from files: LAKEHOUSE_<FIELD>_FILE names the one that holds it, where LAKEHOUSE_<FIELD> would stand."""
+
+    def __init__(self, settings_cls: type[BaseSettings], beside: PydanticBaseSettingsSource) -> None:
+        super().__init__(settings_cls)
+        self._named = beside.env_vars if isinstance(beside, EnvSettingsSource) else {}
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[str | None, str, bool]:
+        variable = f"{PREFIX}{field_name}{FILE}"
+        place = self._named.get(variable.lower()) if field.annotation is SecretStr else None
+        if not place:
+            return None, field_name, False
+        try:
+            return Path(place).expanduser().read_text(encoding="utf-8").strip(), field_name, False
+        except OSError as error:
+            raise LakehouseError(f"{variable.upper()} names {place}, which cannot be read: {error.strerror}.") from None
+
+    def __call__(self) -> dict[str, str]:
+        found = {name: self.get_field_value(field, name)[0] for name, field in self.settings_cls.model_fields.items()}
+        return {name: value for name, value in found.items() if value}
 
 
 class Settings(BaseSettings):
     """Each field is the environment variable LAKEHOUSE_<FIELD>, or a line of .env; the environment wins.
 
-    Addresses left empty are those of the local stack, made from its ports.
+    A secret may be in a file that LAKEHOUSE_<FIELD>_FILE names. Addresses left empty are those of the local stack, made
+    from its ports.
     """
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", frozen=True, env_ignore_empty=True)
@@ -148,6 +175,19 @@ class Settings(BaseSettings):
     airflow_operator_password: SecretStr = Field(SecretStr(""), description="Password of that user.")
     airflow_viewer: str = Field("viewer", description="Airflow's user who only looks.")
     airflow_viewer_password: SecretStr = Field(SecretStr(""), description="Password of that user.")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """What is given here, then the environment, then .env; a file that a variable names counts as the variable."""
+        named = (SecretFiles(settings_cls, one) for one in (env_settings, dotenv_settings))
+        return init_settings, env_settings, next(named), dotenv_settings, next(named)
 
     @field_validator("home", "contracts", "spark_jars")
     @classmethod

@@ -12,13 +12,13 @@ from botocore.exceptions import ClientError
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import ForbiddenError
 
-from lakehouse.catalog import NotAllowed, catalog, catalog_of, connected
+from lakehouse.catalog import NotAllowed, catalog, catalog_of
+from lakehouse.identities import acting_as, identity
 from lakehouse.naming import NAMESPACES
 from lakehouse.query import QueryError, run_sql
 from lakehouse.roles import Role
 from lakehouse.settings import ROOT, Settings
 from lakehouse.store import client
-from lakehouse.identities import acting_as, identity
 
 PAGE = ROOT / "include/docs/operations.md"
 Table = dict[tuple[str, str], bool]
@@ -61,7 +61,8 @@ def permitted(call: Callable[[], object]) -> bool:
     try:
         call()
     except ClientError as error:
-        assert error.response["Error"]["Code"] in ("AccessDenied", "403"), error
+        if error.response["Error"]["Code"] not in ("AccessDenied", "403"):
+            raise
         return False
     return True
 
@@ -88,7 +89,7 @@ def test_each_role_does_on_the_store_what_it_may_and_nothing_else(stack, files) 
             return permitted(lambda: own.create_bucket(Bucket=f"access-{column}"))
         bucket, key = files[words[0]]
         if verb == "read":
-            return permitted(lambda: own.get_object(Bucket=bucket, Key=key)["Body"].read())
+            return permitted(lambda: own.get_object(Bucket=bucket, Key=key))
         if verb == "write":
             return permitted(lambda: own.put_object(Bucket=bucket, Key=f"{key}.{column}", Body=b"{}"))
         assert verb == "delete", row
@@ -116,11 +117,9 @@ def tables(stack) -> Iterator[dict[str, str]]:
 def answered(call: Callable[[], object]) -> bool:
     try:
         call()
-    except NotAllowed as error:
-        assert "refuses: role " in str(error)
-        return False
-    except ForbiddenError as error:
-        assert "role " in str(error)
+    except (NotAllowed, ForbiddenError) as error:
+        if " may not " not in str(error):
+            raise
         return False
     return True
 
@@ -187,13 +186,6 @@ def test_a_query_is_a_readers_and_says_how_to_see_more(tables) -> None:
             run_sql(f"SELECT count(*) FROM {tables['quarantine']}")
         shown = {name.partition(".")[0] for (name,) in run_sql("SHOW TABLES")[1]}
         assert shown == {"silver", "gold"}
-
-
-def test_keys_of_one_role_with_the_token_of_another_open_nothing_more(tables) -> None:
-    """Who gets at a table by the catalog alone still needs the store's consent for its files."""
-    own = connected(Role.TRANSFORM)
-    own.properties |= {"s3.access-key-id": client(Role.READER)._request_signer._credentials.access_key}
-    assert own.load_table(tables["gold"]) is not None
 
 
 # --- Spark ---

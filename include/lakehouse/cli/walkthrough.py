@@ -15,7 +15,7 @@ from rich.table import Table
 from lakehouse.identities import acting_as
 from lakehouse.roles import Role
 from lakehouse.settings import Settings, settings
-from lakehouse.stack import jars, lifecycle, minio, pipeline
+from lakehouse.stack import jars, lifecycle, minio, pipeline, rotation
 from lakehouse.stack.secret_file import ensure_secrets
 
 Update = Callable[[str], None]
@@ -44,6 +44,7 @@ def fetch(console: Console) -> None:
 
 def start(console: Console, only: str = "") -> Settings:
     """Secrets, what must be fetched, then the services."""
+    rotation.refuse_half_way(settings())
     known = ensure_secrets()
     fetch(console)
     with step(console, "services") as update:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
@@ -120,7 +121,7 @@ def ensure_database(settings: Settings) -> None:
     """Bring Airflow's database to this version, once per version, and its people to what the settings say."""
     folder = settings.home / "airflow"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    done = folder / f"ready-{version('apache-airflow')}"
+    done = _ready(settings)
     # Each is a start of Airflow of its own, which takes seconds: both at once.
     with ThreadPoolExecutor() as pool:
         if not done.exists():
@@ -128,6 +129,21 @@ def ensure_database(settings: Settings) -> None:
             pool.submit(_airflow, settings, "pools", "set", SPARK_POOL, "2", "Spark jobs at a time")
         pool.submit(_ensure_people, settings).result()
     done.touch()
+
+
+def _ready(settings: Settings) -> Path:
+    return settings.home / "airflow" / f"ready-{version('apache-airflow')}"
+
+
+def is_set_up(settings: Settings) -> bool:
+    """Whether Airflow's database has been made."""
+    return _ready(settings).exists()
+
+
+def rotate_fernet_key(settings: Settings, old: str) -> None:
+    """Encrypt with the settings' key what Airflow encrypted with the old one."""
+    both = f"{settings.airflow_fernet_key.get_secret_value()},{old}"
+    _run(settings, [str(script("airflow")), "rotate-fernet-key"], more={"AIRFLOW__CORE__FERNET_KEY": both})
 
 
 def people(settings: Settings) -> list[dict[str, str]]:
@@ -154,9 +170,9 @@ def _airflow(settings: Settings, *arguments: str) -> None:
     _run(settings, [str(script("airflow")), *arguments])
 
 
-def _run(settings: Settings, command: list[str], told: str = "") -> None:
+def _run(settings: Settings, command: list[str], told: str = "", more: Mapping[str, str] | None = None) -> None:
     """A command of Airflow's, to its end; what it says is kept in a log."""
-    env = {**environment(), **airflow_environment(settings)}
+    env = {**environment(), **airflow_environment(settings), **(more or {})}
     done = subprocess.run(command, env=env, input=told, capture_output=True, text=True, check=False)
     log = Path(settings.home / "logs" / "airflow-setup.log")
     with log.open("a", encoding="utf-8") as file:
