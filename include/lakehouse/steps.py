@@ -26,6 +26,7 @@ from lakehouse.ledger import batches, gates, leases
 from lakehouse.naming import quarantine_table
 from lakehouse.plan import Attempt, plan
 from lakehouse.publish import MainMoved, drop_branches, publish
+from lakehouse.roles import Role
 
 log = logging.getLogger(__name__)
 RunJob = Callable[[IngestJob | CleanJob | BuildJob | AuditJob], None]
@@ -154,7 +155,9 @@ def _measured(
 
 
 def _where_to_look(head: TableWrite) -> str:
-    return f", look at {head.table} with lakehouse query --at {head.branch}" if head.branch else ""
+    """How to see what was written; readers do not see bronze."""
+    role = f"--as {Role.TRANSFORM} " if naming.layer_of(head.table) == "bronze" else ""
+    return f", look at {head.table} with lakehouse query {role}--at {head.branch}" if head.branch else ""
 
 
 def _held(write: TableWrite) -> tuple[str, ...]:

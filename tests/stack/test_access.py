@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from importlib.resources import files as files_of
 from uuid import uuid4
 
+import duckdb
 import httpx
 import pyarrow as pa
 import pytest
@@ -15,7 +17,7 @@ from pyiceberg.exceptions import ForbiddenError
 from lakehouse.catalog import NotAllowed, catalog, catalog_of
 from lakehouse.identities import acting_as, identity
 from lakehouse.naming import NAMESPACES
-from lakehouse.query import QueryError, run_sql
+from lakehouse.query import EXTENSIONS, QueryError, run_sql
 from lakehouse.roles import Role
 from lakehouse.settings import ROOT, Settings
 from lakehouse.store import client
@@ -177,6 +179,17 @@ def test_a_token_alone_opens_the_files_that_its_role_may_read(stack, tables) -> 
     assert found.io.properties["s3.access-key-id"] == stack.s3_reader_access_key
     with pytest.raises(ForbiddenError, match="role reader may not read"):
         token_alone(stack, Role.READER).load_table(tables["bronze"])
+
+
+def test_duckdb_needs_no_more_than_the_token(stack, tables) -> None:
+    """Its own catalog client, without any of ours."""
+    with duckdb.connect() as reader:
+        for name in EXTENSIONS:
+            path = files_of(f"duckdb_extension_{name}") / f"extensions/v{duckdb.__version__}/{name}.duckdb_extension"
+            reader.execute(f"LOAD '{path}'")
+        reader.execute(f"CREATE SECRET (TYPE iceberg, TOKEN '{identity(stack, Role.READER).token}')")
+        reader.execute(f"ATTACH 's3://{stack.warehouse_bucket}' AS lake (TYPE iceberg, ENDPOINT '{stack.catalog_uri}')")
+        assert reader.execute(f"SELECT count(*) FROM lake.{tables['gold']}").fetchall() == [(2,)]
 
 
 def test_a_query_is_a_readers_and_says_how_to_see_more(tables) -> None:

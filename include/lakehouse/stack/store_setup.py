@@ -16,16 +16,19 @@ if TYPE_CHECKING:
 
 def set_up(settings: Settings) -> None:
     """Have the two buckets, and for each role a user with its own key and with what it may do."""
-    from minio.error import MinioException
+    from minio.error import MinioAdminException, MinioException
+    from urllib3.exceptions import HTTPError
 
     try:
         _buckets(settings)
         admin = _admin(settings)
         for role in Role:
             _identity(admin, settings, role)
-    except MinioException as error:
+    except (MinioException, MinioAdminException) as error:
         told = str(error).splitlines()[0]
         raise LakehouseError(f"The object store at {settings.s3_endpoint} refuses its root user: {told}") from None
+    except HTTPError:
+        raise LakehouseError(f"The object store at {settings.s3_endpoint} does not answer: is it up?") from None
 
 
 def _buckets(settings: Settings) -> None:
