@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -29,6 +32,25 @@ def set_up(settings: Settings) -> None:
         raise LakehouseError(f"The object store at {settings.s3_endpoint} refuses its root user: {told}") from None
     except HTTPError:
         raise LakehouseError(f"The object store at {settings.s3_endpoint} does not answer: is it up?") from None
+
+
+def digest(settings: Settings) -> str:
+    """Changes with anything that `set_up` makes."""
+    buckets = settings.landing_bucket, settings.warehouse_bucket
+    made = [[str(role), policy(role, *buckets), astuple(identity(settings, role))[:2]] for role in Role]
+    return hashlib.sha256(json.dumps(made).encode()).hexdigest()
+
+
+def answers(settings: Settings) -> bool:
+    """Whether both buckets are there, and admin may enter them."""
+    from minio.error import S3Error
+
+    own = identity(settings, Role.ADMIN)
+    store = client(settings, own.access_key, own.secret_key)
+    try:
+        return all(store.bucket_exists(bucket) for bucket in (settings.landing_bucket, settings.warehouse_bucket))
+    except S3Error:
+        return False
 
 
 def _buckets(settings: Settings) -> None:
