@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help env run stop test test-full soak bench screenshots lint format types lock clean
+.PHONY: help env run stop test test-full soak bench screenshots lint format types lock audit clean
 
 help: ## List what there is
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ format: env ## Put the code in order
 lock: env ## Resolve requirements.txt anew
 	@$(BIN)/uv pip compile pyproject.toml --extra local --extra dev --generate-hashes --no-emit-index-url \
 		--no-emit-find-links --no-header --python-version 3.11 --quiet -o requirements.txt
+
+audit: env ## List known advisories on what is used, and write its bill of materials
+	@$(BIN)/python -m lakehouse.stack.audit
 
 clean: ## Stop the stack, and remove its data, the environment and caches; .env stays
 	@test ! -x $(BIN)/lakehouse || $(BIN)/lakehouse reset --yes

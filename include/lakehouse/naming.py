@@ -26,6 +26,8 @@ AUDIT_BRANCH = "audit_"
 INPUT_TAG = "input_of_"
 # A tag that a rollback needs to move a table: without it, it has been given up.
 ROLLBACK_TAG = "rollback_"
+# The folder of job documents in the warehouse bucket.
+JOBS = "_jobs"
 SPARK_POOL = "spark"
 REPLAY_DAG = "replay_quarantine"
 ROLLBACK_DAG = "rollback"
@@ -110,7 +112,7 @@ def spark_session_id(attempt: str, verb: str) -> str:
 
 
 def job_key(dataset: str, attempt: str, verb: str) -> str:
-    return f"_jobs/{dataset}/{digest(attempt, 16)}/{verb}.json"
+    return f"{JOBS}/{dataset}/{digest(attempt, 16)}/{verb}.json"
 
 
 def result_key(job: str) -> str:

@@ -20,9 +20,11 @@ from pyiceberg.table.update import (
 
 from lakehouse.catalog import MAIN, catalog, ref_snapshot, table
 from lakehouse.errors import LakehouseError
+from lakehouse.identities import acting_as
 from lakehouse.naming import AUDIT_BRANCH, INPUT_TAG, ROLLBACK_TAG
 from lakehouse.provenance import origin
 from lakehouse.retention import versions_at_rest
+from lakehouse.roles import Role
 from lakehouse.versions import existing, version
 
 # Tags of other kinds.
@@ -44,6 +46,7 @@ class Pin:
     until: datetime | None
 
 
+@acting_as(Role.MAINTENANCE)
 def pin(dataset: str, name: str, keep: timedelta | None, at: str | None = None, *, with_inputs: bool) -> list[Pin]:
     """Name a version, and with it, if asked, the versions of its inputs that it was made from, however far back.
 
@@ -77,6 +80,7 @@ def pins(datasets: list[str]) -> list[Pin]:
     ]
 
 
+@acting_as(Role.MAINTENANCE)
 def unpin(dataset: str, name: str) -> None:
     """Take a pin away; the version goes when its retention says so."""
     found = existing(dataset)

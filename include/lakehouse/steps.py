@@ -19,12 +19,14 @@ from lakehouse.errors import MAIN_UNCHANGED, LakehouseError
 from lakehouse.gates.asked import checks
 from lakehouse.gates.checks import Check, Found, known
 from lakehouse.gates.metadata import answers
+from lakehouse.identities import by_its_writer
 from lakehouse.intervals import Interval
 from lakehouse.jobs import AuditJob, BuildJob, CleanJob, IngestJob
 from lakehouse.ledger import batches, gates, leases
 from lakehouse.naming import quarantine_table
 from lakehouse.plan import Attempt, plan
 from lakehouse.publish import MainMoved, drop_branches, publish
+from lakehouse.roles import Role
 
 log = logging.getLogger(__name__)
 RunJob = Callable[[IngestJob | CleanJob | BuildJob | AuditJob], None]
@@ -79,6 +81,7 @@ def take_lease(dataset: str, attempt: Attempt, *, take_over: bool = True) -> Non
         raise LeaseHeld(f"{dataset} is being written by {held.owner if held else 'another run'}")
 
 
+@by_its_writer
 def write(contract: AnyContract, interval: Interval, attempt: Attempt, run: RunJob) -> Handover | None:
     """Write the interval's batch to a branch of its own; None when main holds all of it already."""
     begun = time.monotonic()
@@ -102,6 +105,7 @@ def write(contract: AnyContract, interval: Interval, attempt: Attempt, run: RunJ
     return Handover(batch=batch, job_key=planned.job.key, properties=planned.properties)
 
 
+@by_its_writer
 def audit(contract: AnyContract, handover: Handover, attempt: Attempt, run: RunJob) -> Handover:
     """Check the written version, by its snapshot id, against the contract; `GateFailed` when it breaks it."""
     begun = time.monotonic()
@@ -151,7 +155,9 @@ def _measured(
 
 
 def _where_to_look(head: TableWrite) -> str:
-    return f", look at {head.table} with lakehouse query --at {head.branch}" if head.branch else ""
+    """How to see what was written; readers do not see bronze."""
+    role = f"--as {Role.TRANSFORM} " if naming.layer_of(head.table) == "bronze" else ""
+    return f", look at {head.table} with lakehouse query {role}--at {head.branch}" if head.branch else ""
 
 
 def _held(write: TableWrite) -> tuple[str, ...]:
@@ -163,6 +169,7 @@ def _held(write: TableWrite) -> tuple[str, ...]:
     return gates.passed(audited.snapshot_id) if audited else ()
 
 
+@by_its_writer
 def make_public(
     contract: AnyContract, interval: Interval, handover: Handover, attempt: Attempt, run: RunJob
 ) -> Handover | None:

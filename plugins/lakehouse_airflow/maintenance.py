@@ -10,7 +10,9 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from lakehouse.contracts import contracts
 from lakehouse.errors import Failures, LakehouseError
+from lakehouse.identities import acting_as
 from lakehouse.naming import SPARK_POOL, maintenance_dag_id
+from lakehouse.roles import Role
 from lakehouse.settings import settings
 from lakehouse_airflow.at_once import DATASET
 from lakehouse_airflow.factory import DEFAULTS
@@ -73,7 +75,7 @@ class PlanOperator(BaseOperator):
         if waits and not is_open(settings().maintenance_window, datetime.now(UTC)):
             raise AirflowSkipException(f"put off: it is not {settings().maintenance_window} UTC")
         asked = [one for one in contracts() if one.maintenance.tier == self.tier and only in (None, one.dataset)]
-        with one_sentence():
+        with one_sentence(), acting_as(Role.MAINTENANCE):
             if only and not asked:
                 raise LakehouseError(f"no dataset {only} is of tier {self.tier}; mend the run's conf")
             if not only:
@@ -135,7 +137,7 @@ class MaintainOperator(Step):
         planned = [Planned.model_validate(one) for one in self.steps]
         pause = settings().maintenance_pause_seconds
         try:
-            with turn(self.dataset):
+            with turn(self.dataset), acting_as(Role.MAINTENANCE):
                 if self.failed:
                     raise AirflowFailException(f"{self.dataset} could not be planned for: {self.failed}")
                 for line in carry_out(self.contract(), planned, attempt_of(context), self.run_job, pause):

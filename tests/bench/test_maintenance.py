@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame
 
-from lakehouse.catalog import catalog
+from lakehouse.catalog import catalog_of
 from lakehouse.health import health
 from lakehouse.maintenance.reachable import listed
 from lakehouse.naming import table_sql
@@ -154,13 +154,13 @@ def asked(name: str, stack, monkeypatch) -> tuple[dict[str, float], tuple]:
     with counted(stack.s3_endpoint) as way, monkeypatch.context() as patch:
         patch.setenv("LAKEHOUSE_S3_ENDPOINT", way.endpoint)
         settings.cache_clear()
-        catalog.cache_clear()
+        catalog_of.cache_clear()
         begun = time.perf_counter()
         rows = run_sql(f"SELECT count(*), sum(amount) FROM {name} WHERE \"at\" < TIMESTAMP '2026-01-02'")[1][0]
         answering = time.perf_counter() - begun
         patch.undo()
     settings.cache_clear()
-    catalog.cache_clear()
+    catalog_of.cache_clear()
     return {"planning, s": planning, "the query, s": answering, "requests to the store": way.requests}, rows
 
 

@@ -108,5 +108,5 @@ def inside(stack: Stack) -> Iterator[None]:
 
 def forget_connections() -> None:
     """The next one who asks connects anew, by the settings of then."""
-    for known in (settings.settings, database.engine, catalog.catalog, store._client):
+    for known in (settings.settings, database.engine, catalog.catalog_of, store._client):
         known.cache_clear()

@@ -16,6 +16,7 @@ from lakehouse.backup.model import DESCRIPTION, Backup, Object, write_objects
 from lakehouse.backup.objects import Tell, copy_out, present
 from lakehouse.catalog import catalog, properties
 from lakehouse.errors import LakehouseError
+from lakehouse.identities import acting
 from lakehouse.ledger.database import now
 from lakehouse.maintenance.reachable import reachable
 from lakehouse.provenance import code_version
@@ -97,7 +98,7 @@ def whole(tables: dict[str, str], there: set[str]) -> Iterable[str]:
     for name, location in tables.items():
         if location not in there:
             raise FileNotFoundError(f"{name}: {location} is not there")
-        for path in reachable(StaticTable.from_metadata(location, properties(settings()))):
+        for path in reachable(StaticTable.from_metadata(location, properties(settings(), acting()))):
             if path not in there:
                 raise FileNotFoundError(f"{name}: {path} is not there")
             yield path

@@ -25,6 +25,8 @@ COMMANDS = {
     "logs": ("stack", "Show a service's log."),
     "reset": ("stack", "Stop the stack and delete its data; secrets stay."),
     "airflow": ("stack", "Run an airflow command with the stack's settings."),
+    "secrets": ("secrets", "Change all secrets of the stack."),
+    "store": ("store", "Make the store's buckets and identities."),
     "contracts": ("contracts", "Check contracts, and make their schema and reference page."),
     "sample": ("sample", "Write the landing files of a synthetic shop."),
     "land": ("land", "Put files into a dataset's landing folder."),

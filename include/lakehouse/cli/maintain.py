@@ -12,6 +12,8 @@ import typer
 
 from lakehouse.cli.data import show
 from lakehouse.errors import Failures
+from lakehouse.identities import acting_as
+from lakehouse.roles import Role
 
 if TYPE_CHECKING:
     from lakehouse.contracts import AnyContract
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 maintenance = typer.Typer(no_args_is_help=True)
 
 
+@acting_as(Role.MAINTENANCE)
 def maintain(
     table: Annotated[str | None, typer.Argument(help="Such as silver.orders, or a companion; else all.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done, and why.")] = False,
