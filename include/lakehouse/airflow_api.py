@@ -50,7 +50,7 @@ class AirflowApi:
     """A session that logs in when it must: Airflow takes a few logins a minute, and a token for a day."""
 
     def __init__(self, settings: Settings, patience: float = PATIENCE, attempts: int = ATTEMPTS) -> None:
-        self._url = settings.airflow_url
+        self._url = settings.airflow_api_url
         self._attempts = attempts
         self._login = _login(settings)
         self._client = httpx.Client(base_url=self._url, timeout=patience, trust_env=False)

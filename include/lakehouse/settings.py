@@ -116,10 +116,8 @@ class Settings(BaseSettings):
     spark_ui_url: str = Field("", description="Spark's web UI, for links from tasks; empty: the local server's.")
 
     # Airflow
-    airflow_url: str = Field(
-        "", description="Airflow's UI and API as people and the watch reach it; empty: the local one's."
-    )
-
+    airflow_url: str = Field("", description="Airflow's UI as people reach it; empty: the local one's.")
+    airflow_api_url: str = Field("", description="Airflow's API as the platform reaches it; empty: where people do.")
     task_retries: int = Field(3, ge=0, description="How often a failed task is tried again, 15 s to 10 min apart.")
 
     # Alerts
@@ -154,6 +152,12 @@ class Settings(BaseSettings):
     # The local stack
     sample: bool = Field(True, description="Deliver the sample shop's files each day, so that its DAGs have data.")
 
+    listen: str = Field("127.0.0.1", description="Address on which its services listen; containers take 0.0.0.0.")
+    postgres_host: str = Field("127.0.0.1", description="Where its PostgreSQL is.")
+    spark_connect_master: str = Field(
+        "local[*]", description="Master of its Connect server, such as spark://host:7077."
+    )
+
     # The local stack: ports, all on 127.0.0.1
     postgres_port: int = Field(5433, description="PostgreSQL.")
     minio_port: int = Field(9000, description="MinIO, S3.")
@@ -162,6 +166,15 @@ class Settings(BaseSettings):
     spark_port: int = Field(15002, description="Spark Connect.")
     spark_ui_port: int = Field(4040, description="Spark's web UI.")
     airflow_port: int = Field(8080, description="Airflow's UI and API.")
+
+    # Containers
+    spark_worker_cores: int = Field(2, ge=1, description="Cores that one Spark worker offers.")
+    spark_worker_memory: str = Field("2g", description="Heap of a Spark worker's executor.")
+    spark_master_ui_port: int = Field(8082, description="The Spark master's page, on 127.0.0.1.")
+    limit_cpus: float = Field(0.0, ge=0, description="Cores that one container may use; 0: all.")
+    limit_data_memory: str = Field("2g", description="Memory of PostgreSQL, MinIO, catalog and Spark master, each.")
+    limit_airflow_memory: str = Field("4g", description="Memory of each of Airflow's and the platform's processes.")
+    limit_spark_memory: str = Field("5g", description="Memory of the Connect server, and of each Spark worker.")
 
     # The local stack: secrets, generated into .env at the first start
     minio_root_user: str = Field("", description="MinIO's root user.")
@@ -219,10 +232,11 @@ class Settings(BaseSettings):
             "catalog_uri": f"http://127.0.0.1:{value('catalog_port')}",
             "catalog_warehouse": f"s3://{value('warehouse_bucket')}",
             "airflow_url": f"http://127.0.0.1:{value('airflow_port')}",
+            "airflow_api_url": given.get("airflow_url") or f"http://127.0.0.1:{value('airflow_port')}",
             "spark_remote": f"sc://localhost:{value('spark_port')}",
             "ledger_url": (
                 f"postgresql+psycopg2://lakehouse:{secret('ledger_db_password')}"
-                f"@127.0.0.1:{value('postgres_port')}/lakehouse"
+                f"@{value('postgres_host')}:{value('postgres_port')}/lakehouse"
             ),
         }
         return {**given, **{name: address for name, address in local.items() if not given.get(name)}}

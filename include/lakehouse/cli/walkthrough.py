@@ -61,7 +61,7 @@ def walk(console: Console) -> None:
         update(f"{first} to {last}")
         _deliver(first, last)
     with step(console, "pipeline") as update:
-        pipeline.run_pipeline(settings(), first, last, lambda progress: update(_progress(progress)))
+        pipeline.run_pipeline(settings(), first, last, lambda progress: update(progress_line(progress)))
     show_gold(console)
     show_addresses(console, known)
 
@@ -72,7 +72,7 @@ def _deliver(first: Any, last: Any) -> None:
     deliver(first, last)
 
 
-def _progress(progress: Mapping[str, Counter[str]]) -> str:
+def progress_line(progress: Mapping[str, Counter[str]]) -> str:
     states = ("queued", "running", "success")
     return ", ".join(
         f"{dag} " + "/".join(f"{counted[state]} {state}" for state in states if counted[state])

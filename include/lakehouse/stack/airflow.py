@@ -23,7 +23,7 @@ from lakehouse.settings import Settings, environment
 from lakehouse.stack.airflow_env import airflow_environment
 from lakehouse.stack.paths import write_private
 from lakehouse.stack.probe import get
-from lakehouse.stack.service import HOST, MARKER, Service
+from lakehouse.stack.service import MARKER, Service
 from lakehouse.stack.spark import script
 
 IDLE_WORKER = "LocalExecutor: <idle>"
@@ -57,7 +57,7 @@ class ApiServer(_Airflow):
         return {"airflow_port": self.settings.airflow_port}
 
     def command(self) -> list[str]:
-        return [*super().command(), "--host", HOST, "--port", str(self.settings.airflow_port)]
+        return [*super().command(), "--host", self.settings.listen, "--port", str(self.settings.airflow_port)]
 
     def healthy(self, since: float) -> bool:  # noqa: ARG002
         return bool(_health(self.settings).get("metadatabase", {}).get("status") == "healthy")
@@ -113,7 +113,7 @@ class Triggerer(_Beating):
 
 
 def _health(settings: Settings) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(get(f"{settings.airflow_url}/api/v2/monitor/health") or "{}")
+    found: dict[str, Any] = json.loads(get(f"{settings.airflow_api_url}/api/v2/monitor/health") or "{}")
     return found
 
 

@@ -27,7 +27,7 @@ def airflow_environment(settings: Settings) -> dict[str, str]:
         "LAKEHOUSE_HOME": str(settings.home),
         "LAKEHOUSE_ENV_FILE": str(env_file()),
         "SPARK_CONNECT_AUTHENTICATE_TOKEN": settings.spark_token.get_secret_value(),
-        "SPARK_LOCAL_IP": HOST,
+        **({"SPARK_LOCAL_IP": HOST} if settings.listen == HOST else {}),
         "SPARK_HOME": str(pyspark_home()),
         "JAVA_HOME": str(find_java().home),
         "PATH": _path(),
@@ -43,7 +43,7 @@ def _path() -> str:
 
 def _options(settings: Settings) -> dict[str, str]:
     secret = settings.secrets()
-    database = f"airflow:{secret['airflow_db_password']}@{HOST}:{settings.postgres_port}/airflow"
+    database = f"airflow:{secret['airflow_db_password']}@{settings.postgres_host}:{settings.postgres_port}/airflow"
     return {
         "database__sql_alchemy_conn": f"postgresql+psycopg2://{database}",
         "database__sql_alchemy_conn_async": f"postgresql+asyncpg://{database}",
@@ -58,10 +58,10 @@ def _options(settings: Settings) -> dict[str, str]:
 
 def _addresses(settings: Settings) -> dict[str, str]:
     return {
-        "api__host": HOST,
+        "api__host": settings.listen,
         "api__port": str(settings.airflow_port),
         "api__base_url": settings.airflow_url,
-        "core__execution_api_server_url": f"{settings.airflow_url}/execution/",
+        "core__execution_api_server_url": f"{settings.airflow_api_url}/execution/",
     }
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from lakehouse.identities import identity
 from lakehouse.naming import NAMESPACES
 from lakehouse.roles import RIGHTS, Role
-from lakehouse.settings import ROOT, Settings
+from lakehouse.settings import Settings
 from lakehouse.stack import jars
-from lakehouse.stack.java import find_java
+from lakehouse.stack.java import COMPILED, find_java
 from lakehouse.stack.probe import get
 from lakehouse.stack.service import HOST, Service
 
@@ -21,7 +21,7 @@ QUIET = (
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
     "-Dorg.slf4j.simpleLogger.log.org.apache.iceberg.aws.s3.S3FileIO=error",
 )
-LAUNCHER = ROOT / "include" / "catalog" / "RestCatalog.java"
+LAUNCHER = COMPILED.with_suffix(".java")
 
 
 @dataclass(frozen=True)
@@ -34,17 +34,19 @@ class Catalog(Service):
         return {"catalog_port": self.settings.catalog_port}
 
     def command(self) -> list[str]:
-        class_path = os.pathsep.join(str(path) for path in jars.paths("catalog"))
-        return [str(find_java().program), *SMALL, *QUIET, "-cp", class_path, str(LAUNCHER)]
+        on_path = [str(path) for path in jars.paths("catalog")]
+        # An image has it compiled; in a clone Java compiles it at each start.
+        launcher, folder = (LAUNCHER.stem, [str(LAUNCHER.parent)]) if COMPILED.exists() else (str(LAUNCHER), [])
+        return [str(find_java().program), *SMALL, *QUIET, "-cp", os.pathsep.join(on_path + folder), launcher]
 
     def environment(self) -> dict[str, str]:
         settings = self.settings
         # It keeps the metadata files of every table, and removes them: nobody but maintenance may do that.
         own = identity(settings, Role.MAINTENANCE)
         return {
-            "CATALOG_HOST": HOST,
+            "CATALOG_HOST": settings.listen,
             "CATALOG_PORT": str(settings.catalog_port),
-            "CATALOG_PROPERTY_URI": f"jdbc:postgresql://{HOST}:{settings.postgres_port}/catalog",
+            "CATALOG_PROPERTY_URI": f"jdbc:postgresql://{settings.postgres_host}:{settings.postgres_port}/catalog",
             "CATALOG_PROPERTY_JDBC_USER": "catalog",
             "CATALOG_PROPERTY_JDBC_PASSWORD": settings.catalog_db_password.get_secret_value(),
             "CATALOG_PROPERTY_JDBC_SCHEMA__VERSION": "V1",

@@ -130,7 +130,7 @@ def pyspark_home() -> Path:
     """The Spark that comes with PySpark."""
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise LakehouseError("PySpark is not installed: run `make env`.")
+        raise LakehouseError("PySpark is not installed: run `make venv`.")
     return Path(spec.origin).parent
 
 

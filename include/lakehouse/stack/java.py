@@ -11,9 +11,11 @@ from functools import lru_cache
 from pathlib import Path
 
 from lakehouse.errors import LakehouseError
-from lakehouse.settings import environment
+from lakehouse.settings import ROOT, environment
 
 SUPPORTED = (17, 21)
+# The catalog's launcher, where somebody has compiled it: then nothing is left to compile.
+COMPILED = ROOT / "include" / "catalog" / "RestCatalog.class"
 FIX = "install a JDK 17 or 21 (Debian: apt install openjdk-17-jdk-headless) or point JAVA_HOME at one"
 
 
@@ -31,7 +33,7 @@ class Java:
 
     @property
     def usable(self) -> bool:
-        return self.version in SUPPORTED and self.compiles
+        return self.version in SUPPORTED and (self.compiles or COMPILED.exists())
 
 
 @lru_cache(maxsize=1)
@@ -50,7 +52,7 @@ def _demand(java: Java | None, where: str) -> Java:
         raise LakehouseError(f"No Java found for {where}: {FIX}.")
     if java.version not in SUPPORTED:
         raise LakehouseError(f"Java {java.version} ({where}) is not supported, Spark needs 17 or 21: {FIX}.")
-    if not java.compiles:
+    if not java.usable:
         raise LakehouseError(f"Java {java.version} ({where}) has no compiler, a JRE is not enough: {FIX}.")
     return java
 

@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import Mapping
 
-from lakehouse.settings import Settings, environment, settings
+from lakehouse.settings import environment, settings
 from lakehouse.stack.privileges import die_with_parent, drop_root
 from lakehouse.stack.registry import service
 from lakehouse.stack.service import MARKER, Service
@@ -24,11 +24,11 @@ def process_environment(found: Service, inherited: Mapping[str, str]) -> dict[st
     return {**kept, **found.environment(), MARKER: str(found.settings.home), "SPT_NOENV": "1"}
 
 
-def launch(name: str, known: Settings, parent: int) -> None:
-    found = service(known, name)
+def launch(found: Service, parent: int) -> None:
+    """Become the service; a signal ends it when `parent` dies."""
     command, env = found.command(), process_environment(found, environment())
     found.tidy()
-    os.chdir(known.home)
+    os.chdir(found.settings.home)
     if found.refuses_root:
         drop_root()
     die_with_parent(signal.Signals[f"SIG{found.stop_signal}"], parent)
@@ -36,4 +36,4 @@ def launch(name: str, known: Settings, parent: int) -> None:
 
 
 if __name__ == "__main__":
-    launch(sys.argv[1], settings(), os.getppid())
+    launch(service(settings(), sys.argv[1]), os.getppid())

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from lakehouse.errors import LakehouseError
 from lakehouse.settings import ROOT, cache_dir, environment
@@ -39,11 +40,14 @@ class Minio(Service):
         program = find_minio()
         if program is None:
             raise LakehouseError("MinIO is not installed: run `lakehouse up`, which builds it.")
-        console = f"{HOST}:{self.settings.minio_console_port}"
-        address = f"{HOST}:{self.settings.minio_port}"
+        console = f"{self.settings.listen}:{self.settings.minio_console_port}"
+        address = f"{self.settings.listen}:{self.settings.minio_port}"
         certificates = str(self.settings.home / "minio-certs")
         options = ["--address", address, "--console-address", console, "--certs-dir", certificates]
         return [str(program), "server", "--quiet", "--anonymous", *options, str(self.data)]
+
+    def address(self) -> str:
+        return urlsplit(self.settings.s3_endpoint).netloc
 
     def environment(self) -> dict[str, str]:
         return {
@@ -95,7 +99,7 @@ def ensure_minio(tell: Callable[[str], None] = lambda _: None) -> Path:
 
 
 def _build(target: Path, tell: Callable[[str], None]) -> None:
-    go = _find_go(tell)
+    go = find_go(tell)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".build-") as scratch:
         # GOBIN names the folder of the result; CGO is off so that no C compiler is needed.
         env = {**environment(), "GOBIN": scratch, "CGO_ENABLED": "0"}
@@ -110,7 +114,7 @@ def _build(target: Path, tell: Callable[[str], None]) -> None:
         (Path(scratch) / "minio").replace(target)
 
 
-def _find_go(tell: Callable[[str], None]) -> str:
+def find_go(tell: Callable[[str], None]) -> str:
     on_path = shutil.which("go")
     if on_path:
         return on_path

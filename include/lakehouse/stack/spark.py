@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import os
 import shutil
+import socket
 import sys
 import uuid
 from dataclasses import dataclass
@@ -43,21 +46,15 @@ class SparkConnect(Service):
         return [str(script("spark-submit")), "--properties-file", str(connect_conf(self.settings)), str(server)]
 
     def environment(self) -> dict[str, str]:
-        # The web UI binds to SPARK_LOCAL_IP; nothing else tells it where.
-        return {
-            "SPARK_LOCAL_IP": HOST,
-            "JAVA_HOME": str(find_java().home),
-            "SPARK_HOME": str(pyspark_home()),
-            # The Connect server takes its Python workers from here, not from spark.pyspark.python.
-            "PYSPARK_PYTHON": sys.executable,
-        }
+        # The Connect server takes its Python workers from here, not from spark.pyspark.python.
+        return {**spark_environment(self.settings), "PYSPARK_PYTHON": sys.executable}
 
     def prepare(self) -> None:
         folder = self.settings.home / "spark"
         shutil.rmtree(folder / "tmp", ignore_errors=True)
         (folder / "tmp").mkdir(mode=0o700, parents=True)
         write_private(folder / "fair.xml", FAIR_POOL)
-        write_private(connect_conf(self.settings), _properties(connect_properties(self.settings)))
+        write_private(connect_conf(self.settings), properties(connect_properties(self.settings)))
         write_submit_conf(self.settings)
 
     def healthy(self, since: float) -> bool:  # noqa: ARG002
@@ -65,6 +62,12 @@ class SparkConnect(Service):
 
     def address(self) -> str:
         return f"sc://localhost:{self.settings.spark_port}"
+
+
+def spark_environment(settings: Settings) -> dict[str, str]:
+    """Where Java and Spark are, and that pages are for this machine alone: they bind to SPARK_LOCAL_IP."""
+    local = {"SPARK_LOCAL_IP": HOST} if settings.listen == HOST else {}
+    return {**local, "JAVA_HOME": str(find_java().home), "SPARK_HOME": str(pyspark_home())}
 
 
 def connect_conf(settings: Settings) -> Path:
@@ -75,15 +78,15 @@ def connect_properties(settings: Settings) -> dict[str, str]:
     """All of the Connect server's configuration, its token included."""
     return {
         **lake_properties(settings),
-        **_local_only(settings),
-        "spark.master": "local[*]",
+        **(_here(settings) if settings.spark_connect_master.startswith("local") else _on_cluster(settings)),
+        "spark.master": settings.spark_connect_master,
         "spark.app.name": "lakehouse",
         "spark.driver.memory": settings.spark_driver_memory,
         "spark.driver.extraClassPath": _class_path(settings),
         "spark.scheduler.mode": "FAIR",
         "spark.scheduler.allocation.file": (settings.home / "spark" / "fair.xml").as_uri(),
         "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
-        "spark.connect.grpc.binding.address": HOST,
+        "spark.connect.grpc.binding.address": settings.listen,
         "spark.connect.grpc.binding.port": str(settings.spark_port),
         "spark.connect.authenticate.token": settings.spark_token.get_secret_value(),
         "spark.ui.port": str(settings.spark_ui_port),
@@ -101,7 +104,7 @@ def submit_properties(settings: Settings, role: Role) -> dict[str, str]:
     """What spark-submit gets besides master and deploy mode, which are the connection's."""
     local = settings.spark_master.startswith("local")
     jars = {"spark.driver.extraClassPath": _class_path(settings)} if local else {"spark.jars": _jar_list(settings)}
-    here = {**_local_only(settings), "spark.sql.shuffle.partitions": "8"} if local else {}
+    here = {**_here(settings), "spark.sql.shuffle.partitions": "8"} if local else {}
     return {
         **lake_properties(settings),
         **identity_properties(settings, role),
@@ -115,7 +118,7 @@ def submit_properties(settings: Settings, role: Role) -> dict[str, str]:
 def write_submit_conf(settings: Settings) -> None:
     """A file for each role."""
     for role in Role:
-        write_private(settings.spark_submit_conf(role), _properties(submit_properties(settings, role)))
+        write_private(settings.spark_submit_conf(role), properties(submit_properties(settings, role)))
 
 
 def answers(address: str, token: str) -> bool:
@@ -134,11 +137,32 @@ def answers(address: str, token: str) -> bool:
     return True
 
 
-def _local_only(settings: Settings) -> dict[str, str]:
+def cluster_secret(settings: Settings) -> dict[str, str]:
+    """What master, workers and applications of our own cluster prove to each other; it follows the Connect token."""
+    token = settings.spark_token.get_secret_value().encode()
+    secret = hmac.new(token, b"cluster", hashlib.sha256).hexdigest()
+    return {"spark.authenticate": "true", "spark.authenticate.secret": secret}
+
+
+def _on_cluster(settings: Settings) -> dict[str, str]:
+    """A driver that executors elsewhere can reach; they find the same jars under the same path."""
+    return {
+        **_scratch(settings),
+        **cluster_secret(settings),
+        "spark.driver.host": socket.gethostname(),
+        "spark.driver.bindAddress": settings.listen,
+        "spark.executor.extraClassPath": _class_path(settings),
+        "spark.executor.memory": settings.spark_worker_memory,
+    }
+
+
+def _here(settings: Settings) -> dict[str, str]:
+    return {**_scratch(settings), "spark.driver.host": HOST, "spark.driver.bindAddress": HOST}
+
+
+def _scratch(settings: Settings) -> dict[str, str]:
     scratch = settings.home / "spark" / "tmp"
     return {
-        "spark.driver.host": HOST,
-        "spark.driver.bindAddress": HOST,
         "spark.local.dir": str(scratch),
         # Native libraries are unpacked there; in the system's folder a killed server would leave them for ever.
         "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={scratch} -XX:-UsePerfData",
@@ -156,7 +180,7 @@ def _jar_list(settings: Settings) -> str:
     return ",".join(str(jar) for jar in spark_jars(settings))
 
 
-def _properties(values: dict[str, str]) -> str:
+def properties(values: dict[str, str]) -> str:
     escaped = {key: value.replace("\\", "\\\\") for key, value in values.items()}
     return "".join(f"{key}={value}\n" for key, value in sorted(escaped.items()))
 
