@@ -221,6 +221,23 @@ def test_a_spark_session_is_who_started_it(stack, tables) -> None:
             session.stop()
 
 
+def test_sparks_pages_tell_nobody_who_a_session_is(stack, tables) -> None:
+    from spark_jobs.session import connect
+
+    session = connect(str(uuid4()))
+    try:
+        session.sql(f"SELECT count(*) FROM lake.{tables['gold']}").collect()
+    finally:
+        session.stop()
+    base = f"http://127.0.0.1:{stack.spark_ui_port}"
+    (application,) = httpx.get(f"{base}/api/v1/applications").json()
+    queries = httpx.get(f"{base}/api/v1/applications/{application['id']}/sql", params={"length": 10_000}).json()
+    newest = max(one["id"] for one in queries)
+    shown = httpx.get(f"{base}/SQL/execution/", params={"id": newest}).text + httpx.get(f"{base}/environment/").text
+    assert "spark.sql.catalog.lake.header.Authorization" in shown
+    assert [name for name, value in stack.secrets().items() if value in shown] == []
+
+
 def test_a_session_that_brings_no_identity_enters_nothing(stack, tables) -> None:
     from pyspark.errors import PySparkException
 

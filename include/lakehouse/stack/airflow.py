@@ -122,12 +122,15 @@ def ensure_database(settings: Settings) -> None:
     folder = settings.home / "airflow"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     done = _ready(settings)
+    if done.exists():
+        _ensure_people(settings)
+        return
+    _airflow(settings, "db", "migrate")
     # Each is a start of Airflow of its own, which takes seconds: both at once.
     with ThreadPoolExecutor() as pool:
-        if not done.exists():
-            _airflow(settings, "db", "migrate")
-            pool.submit(_airflow, settings, "pools", "set", SPARK_POOL, "2", "Spark jobs at a time")
-        pool.submit(_ensure_people, settings).result()
+        known = pool.submit(_ensure_people, settings)
+        pool.submit(_airflow, settings, "pools", "set", SPARK_POOL, "2", "Spark jobs at a time").result()
+        known.result()
     done.touch()
 
 
