@@ -44,7 +44,7 @@ class Project:
         """Before 25 there is one pace for health checks only; the file says no more than that, and merges by itself."""
         services = yaml.safe_load((self.folder / "docker-compose.yaml").read_text())["services"]
         lines = [
-            f"  {name}:\n    healthcheck:\n      interval: 5s\n      start_interval: !reset null\n"
+            f"  {name}:\n    healthcheck:\n      interval: 15s\n      start_interval: !reset null\n"
             for name, about in services.items()
             if "healthcheck" in about
         ]
