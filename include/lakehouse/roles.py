@@ -30,7 +30,10 @@ NARROW = (Role.INGEST, Role.TRANSFORM, Role.MAINTENANCE, Role.READER)
 
 @dataclass(frozen=True)
 class Rights:
-    """What a role may do. Tables are meant by their namespaces, and documents by the layers of the jobs' datasets."""
+    """What a role may do. Tables are meant by their namespaces, and documents by the layers of the jobs' datasets.
+
+    Who deletes may do so in the whole warehouse: the catalog keeps metadata with that key, also admin's other tables'.
+    """
 
     reads: tuple[str, ...]
     writes: tuple[str, ...] = ()
@@ -69,8 +72,8 @@ def policy(role: Role, landing: str, warehouse: str) -> dict[str, Any]:
     rights = RIGHTS[role]
     tables = {name: f"{name}/" for name in NAMESPACES}
     documents = [f"{JOBS}/{layer}." for layer in rights.documents]
-    read = [*(tables[name] for name in rights.reads), *documents]
-    written = [*(tables[name] for name in rights.writes), *documents]
+    read = [""] if rights.deletes else [*(tables[name] for name in rights.reads), *documents]
+    written = [""] if rights.deletes else [*(tables[name] for name in rights.writes), *documents]
     statements = [
         _allow(("s3:GetBucketLocation",), [f"arn:aws:s3:::{warehouse}"]),
         _listing(warehouse, read),

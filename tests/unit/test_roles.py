@@ -68,9 +68,10 @@ def test_job_documents_are_for_those_who_run_the_jobs() -> None:
     assert writers("silver.orders") == writers("gold.sales") == [Role.TRANSFORM, Role.MAINTENANCE]
 
 
-def test_no_role_makes_buckets_or_lists_a_whole_one() -> None:
+def test_no_role_makes_buckets_and_only_maintenance_sees_the_whole_warehouse() -> None:
     assert [role for role in NARROW if allowed(role, "s3:CreateBucket", "lake")] == []
-    assert [role for role in NARROW if allowed(role, LIST, "lake", "")] == []
+    assert [role for role in NARROW if allowed(role, LIST, "lake", "")] == [Role.MAINTENANCE]
+    assert [role for role in NARROW if allowed(role, PUT, "lake", "elsewhere/x")] == [Role.MAINTENANCE]
 
 
 def test_a_layer_with_a_name_that_begins_like_another_is_another() -> None:
