@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help env venv run stop test test-full test-containers soak bench lint format types lock clean
+.PHONY: help env venv run stop test test-full test-containers soak bench screenshots lint format types lock audit clean
 
 help: ## List what there is
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,8 +43,12 @@ test-containers: venv ## Build the image, and run the platform in containers
 soak: venv ## Writers, a reader and maintenance at once, for half an hour
 	@SOAK_SECONDS=1800 $(PYTEST) -s tests/stack/test_maintenance_soak.py
 
-bench: venv ## Measure
-	@$(PYTEST) --durations=0 tests/bench
+bench: venv ## Measure, and write the page of results; ONLY=gates: one benchmark
+	@$(PYTEST) $(if $(ONLY),tests/bench/test_$(ONLY).py,tests/bench)
+
+screenshots: venv ## Take the README's pictures of the running stack (needs Chromium)
+	@VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --require-hashes -r include/locks/screenshots.txt
+	@$(BIN)/python -m tests.looks.screenshots
 
 lint: venv ## Check style
 	@$(BIN)/ruff check
@@ -60,6 +64,9 @@ format: venv ## Put the code in order
 lock: venv ## Resolve requirements.txt anew
 	@$(BIN)/uv pip compile pyproject.toml --extra local --extra dev --generate-hashes --no-emit-index-url \
 		--no-emit-find-links --no-header --python-version 3.11 --quiet -o requirements.txt
+
+audit: venv ## List known advisories on what is used, and write its bill of materials
+	@$(BIN)/python -m lakehouse.stack.audit
 
 clean: ## Stop the stack, and remove its data, the environment and caches; .env stays
 	@test ! -x $(BIN)/lakehouse || $(BIN)/lakehouse reset --yes

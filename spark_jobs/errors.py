@@ -7,6 +7,7 @@ import traceback
 
 import grpc
 
+from lakehouse.identities import acting
 from lakehouse.settings import settings
 
 _RAISED = re.compile(r"^(?:\w+\.)+\w+: (.+)$", re.MULTILINE)
@@ -22,6 +23,8 @@ def one_sentence(error: BaseException) -> str:
     for service, address in (("catalog", settings().catalog_uri), ("object store", settings().s3_endpoint)):
         if address.split("://")[-1] in text and re.search(r"refused|timed? ?out|unreachable", text, re.IGNORECASE):
             return f"error: the {service} at {address} does not answer"
+    if "AccessDeniedException" in text:
+        return f"error: the object store at {settings().s3_endpoint} refuses: role {acting()} may not do that"
     mine = text.split("JVM stacktrace", 1)[0]
     # What a reader on an executor raised stands at the end of the Python worker's own trace.
     raised = _RAISED.findall(mine) if "Python worker" in mine else []

@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NoReturn, cast
 
 import grpc
@@ -16,8 +16,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.connect.client import DefaultChannelBuilder
 from pyspark.sql.connect.session import SparkSession as ConnectSession
 
+from lakehouse.identities import acting
 from lakehouse.jobs import Job
 from lakehouse.settings import settings
+from lakehouse.spark_conf import identity_properties
 
 CONF = {
     "spark.sql.session.timeZone": "UTC",
@@ -45,12 +47,12 @@ class TokenChannel(DefaultChannelBuilder):
 
 
 def connect(session_id: str) -> SparkSession:
-    """A session on the Connect server, as jobs have it."""
-    return _configured(_opened(session_id))
+    """A session on the Connect server, as jobs have it, in the role in which this process acts."""
+    return _configured(_opened(session_id), identity_properties(settings(), acting()))
 
 
-def _configured(spark: SparkSession) -> SparkSession:
-    for name, value in CONF.items():
+def _configured(spark: SparkSession, more: Mapping[str, str]) -> SparkSession:
+    for name, value in {**CONF, **more}.items():
         spark.conf.set(name, value)
     return spark
 
@@ -80,7 +82,7 @@ def spark_session(job: Job) -> Iterator[SparkSession]:
         release(job.stale_sessions)
         spark = connect(job.session_id)
     else:
-        spark = _configured(SparkSession.builder.appName(job.key).getOrCreate())
+        spark = _configured(SparkSession.builder.appName(job.key).getOrCreate(), {})  # its file says who it is
     signal.signal(signal.SIGTERM, lambda *_: _stop(spark, "the task was told to end"))
     threading.Thread(target=_end_with_parent, args=(spark, parent), daemon=True).start()
     try:

@@ -22,7 +22,7 @@ _SERVICES = {
 }
 _STATES = "lakehouse airflow tasks states-for-dag-run {dag} {moment}"
 _BACKFILL = "lakehouse airflow dags backfill -s {day} -e {day} {dag}"
-# What looks at, or mends, one interval of one dataset.
+# What looks at, or mends, one interval of one dataset, or its table.
 _DATASETS = {
     Cause.UPSTREAM_LATE: "lakehouse sla",
     Cause.SENSOR_WAITING: _STATES,
@@ -37,6 +37,8 @@ _DATASETS = {
     Cause.DAG_PAUSED: "lakehouse airflow dags unpause {dag}",
     Cause.DAG_MISSING: "lakehouse airflow dags list-import-errors",
     Cause.NO_RUN: _BACKFILL,
+    Cause.TABLE_WORN: "lakehouse maintain {dataset} --dry-run",
+    Cause.MAINTENANCE_LATE: "lakehouse maintenance log {dataset}",
 }
 
 

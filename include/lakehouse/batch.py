@@ -81,7 +81,9 @@ class Batch(BaseModel):
     writes: tuple[TableWrite, ...] = ()
     inputs: dict[str, int | None] = {}
     counts: dict[str, int] = {}
-    measures: dict[str, float] = Field({}, description="Seconds of each step, bytes read from landing, bytes written.")
+    measures: dict[str, float] = Field(
+        {}, description="Seconds of each step, bytes read from landing, bytes written, files of the table after it."
+    )
     published_at: datetime | None = None
 
     @property

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -9,18 +11,23 @@ import requests
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import (
     CommitStateUnknownException,
+    ForbiddenError,
     NoSuchTableError,
     RESTError,
     ServerError,
     ServiceUnavailableError,
 )
-from pyiceberg.table import Table
+from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.snapshots import Snapshot, ancestors_of
+from pyiceberg.table.update import TableRequirement, TableUpdate
+from pyiceberg.typedef import Identifier
 from requests.adapters import HTTPAdapter
 
 from lakehouse.errors import LakehouseError
+from lakehouse.identities import acting, identity
 from lakehouse.intervals import Coverage
 from lakehouse.naming import CATALOG, COVERAGE
+from lakehouse.roles import Role
 from lakehouse.settings import Settings, settings
 
 MAIN = "main"
@@ -50,16 +57,41 @@ class _Catalog(RestCatalog):
         session.mount("https://", _Impatient())
         return session
 
+    def load_table(self, identifier: str | Identifier) -> Table:
+        with _allowed(self.uri):
+            found: Table = super().load_table(identifier)
+            return found
 
-def properties(given: Settings) -> dict[str, str]:
-    """PyIceberg's properties for the catalog and the store."""
+    def commit_table(
+        self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
+    ) -> CommitTableResponse:
+        with _allowed(self.uri):
+            done: CommitTableResponse = super().commit_table(table, requirements, updates)
+            return done
+
+
+class NotAllowed(LakehouseError, PermissionError):
+    """The catalog knows who asks, and says no."""
+
+
+@contextmanager
+def _allowed(uri: str) -> Iterator[None]:
+    try:
+        yield
+    except ForbiddenError as error:
+        raise NotAllowed(f"the catalog at {uri} refuses: {str(error).partition(': ')[2] or error}") from None
+
+
+def properties(given: Settings, role: Role) -> dict[str, str]:
+    """PyIceberg's properties for the catalog and the store, as this role."""
+    own = identity(given, role)
     optional = {
-        "token": given.catalog_token.get_secret_value(),
+        "token": own.token,
         "credential": given.catalog_credential.get_secret_value(),
         "oauth2-server-uri": given.catalog_oauth2_uri,
         "scope": given.catalog_scope,
-        "s3.access-key-id": given.s3_access_key,
-        "s3.secret-access-key": given.s3_secret_key.get_secret_value(),
+        "s3.access-key-id": own.access_key,
+        "s3.secret-access-key": own.secret_key,
     }
     return {
         "uri": given.catalog_uri,
@@ -76,17 +108,22 @@ class CatalogUnreachable(LakehouseError, ConnectionError):
     """The catalog does not answer."""
 
 
-@lru_cache(maxsize=1)
 def catalog() -> RestCatalog:
-    """The one catalog of this process."""
-    return connected()
+    """The one catalog that this process has in the role it acts in."""
+    return catalog_of(acting())
 
 
-def connected(**more: str) -> RestCatalog:
+@lru_cache(maxsize=len(Role))
+def catalog_of(role: Role) -> RestCatalog:
+    """The one that it has in that role."""
+    return connected(role)
+
+
+def connected(role: Role, **more: str) -> RestCatalog:
     """A client of the catalog, with more of PyIceberg's properties."""
     given = settings()
     try:
-        return _Catalog(CATALOG, **properties(given), **more)
+        return _Catalog(CATALOG, **properties(given, role), **more)
     except requests.ConnectionError as error:
         raise CatalogUnreachable(f"the catalog at {given.catalog_uri} does not answer") from error
 

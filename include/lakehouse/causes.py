@@ -1,4 +1,4 @@
-"""Why an interval is late: the closed list of causes."""
+"""Why something is late or wrong: the closed list of causes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Cause(StrEnum):
-    """What keeps an interval from being there. On-call reads it first, and each has a runbook."""
+    """What keeps an interval from being there, or a table from being healthy. Each has a runbook."""
 
     UPSTREAM_LATE = "upstream_late"
     SENSOR_WAITING = "sensor_waiting"
@@ -26,3 +26,5 @@ class Cause(StrEnum):
     AIRFLOW_DOWN = "airflow_down"
     CATALOG_DOWN = "catalog_down"
     WATCH_DOWN = "watch_down"
+    TABLE_WORN = "table_worn"
+    MAINTENANCE_LATE = "maintenance_late"

@@ -20,6 +20,7 @@ from lakehouse.batch import InputFile
 from lakehouse.contracts.fields import Ready, write_duration
 from lakehouse.contracts.model import Bronze
 from lakehouse.errors import LakehouseError
+from lakehouse.roles import Role
 from lakehouse.settings import settings
 from lakehouse.store import StoreUnreachable, client
 
@@ -197,8 +198,8 @@ def _manifest_with(prefix: str, ready: Ready, names: Sequence[str]) -> str:
 def _manifest(prefix: str, name: str) -> Manifest | None:
     with _answering():
         try:
-            found = client().get_object(Bucket=settings().landing_bucket, Key=prefix + name)
-        except client().exceptions.NoSuchKey:
+            found = client(Role.INGEST).get_object(Bucket=settings().landing_bucket, Key=prefix + name)
+        except client(Role.INGEST).exceptions.NoSuchKey:
             return None
         if found["ContentLength"] > MOST_MANIFEST_BYTES:
             raise _no_manifest(prefix + name, f"it has {found['ContentLength']} bytes")
@@ -251,7 +252,7 @@ def _reason(error: ValueError) -> str:
 def _listing(prefix: str) -> Listing:
     bucket = settings().landing_bucket
     with _answering():
-        pages = list(client().get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix))
+        pages = list(client(Role.INGEST).get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix))
     at = parsedate_to_datetime(pages[0]["ResponseMetadata"]["HTTPHeaders"]["date"])
     found = [one for page in pages for one in page.get("Contents", [])]
     return Listing(at, [Object(o["Key"], o["ETag"].strip('"'), o["Size"], o["LastModified"]) for o in found])

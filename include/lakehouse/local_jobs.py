@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lakehouse.errors import LakehouseError
+from lakehouse.identities import acting
 from lakehouse.settings import ROOT, environment, settings
 
 
@@ -27,7 +28,7 @@ def run_maintenance(job: Any) -> None:
 
 
 def _run(job: Any, changed: dict[str, str]) -> None:
-    command, variables = _command(job.key), {**environment(), **changed}
+    command, variables = _command(job.key), {**environment(), **changed, "LAKEHOUSE_ROLE": acting()}
     done = subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, env=variables
     )
@@ -44,4 +45,4 @@ def _command(key: str) -> list[str]:
     submit = str(Path(sys.executable).parent / "spark-submit")
     where = ["--master", given.spark_master, "--deploy-mode", given.spark_deploy_mode]
     program = str(ROOT / "spark_jobs" / "__main__.py")
-    return [submit, *where, "--properties-file", str(given.spark_submit_conf), program, "--job", key]
+    return [submit, *where, "--properties-file", str(given.spark_submit_conf(acting())), program, "--job", key]

@@ -221,6 +221,7 @@ def promises(contracts: Iterable[AnyContract]) -> dict[tuple[str, Kind], str]:
         told = contract.sla.told(contract.timezone) + (f", until {contract.end}" if contract.end else "")
         found[contract.dataset, Kind.READY] = told
         found[contract.dataset, Kind.FRESH] = f"{contract.sla.fresh_within}; {told}"
+        found[contract.dataset, Kind.MAINTENANCE] = f"tier {contract.maintenance.tier}"
     return found
 
 

@@ -26,6 +26,8 @@ AUDIT_BRANCH = "audit_"
 INPUT_TAG = "input_of_"
 # A tag that a rollback needs to move a table: without it, it has been given up.
 ROLLBACK_TAG = "rollback_"
+# The folder of job documents in the warehouse bucket.
+JOBS = "_jobs"
 SPARK_POOL = "spark"
 REPLAY_DAG = "replay_quarantine"
 ROLLBACK_DAG = "rollback"
@@ -46,6 +48,16 @@ def dag_id(dataset: str) -> str:
 
 def maintenance_dag_id(tier: str) -> str:
     return f"maintenance_{tier}"
+
+
+def critical_run_id(dataset: str, measurement: int) -> str:
+    """The run of maintenance that a table needs at once, since it was last measured."""
+    return f"critical__{dag_id(dataset)}__{measurement}"
+
+
+def versions_of(table: str) -> str:
+    """The right to name or to expire a table's versions, as the ledger keeps it among the leases."""
+    return f"{table}/versions"
 
 
 def quarantine_table(dataset: str) -> str:
@@ -100,7 +112,7 @@ def spark_session_id(attempt: str, verb: str) -> str:
 
 
 def job_key(dataset: str, attempt: str, verb: str) -> str:
-    return f"_jobs/{dataset}/{digest(attempt, 16)}/{verb}.json"
+    return f"{JOBS}/{dataset}/{digest(attempt, 16)}/{verb}.json"
 
 
 def result_key(job: str) -> str:

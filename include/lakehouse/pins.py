@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from uuid import uuid4
 
 from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
@@ -18,8 +20,11 @@ from pyiceberg.table.update import (
 
 from lakehouse.catalog import MAIN, catalog, ref_snapshot, table
 from lakehouse.errors import LakehouseError
+from lakehouse.identities import acting_as
 from lakehouse.naming import AUDIT_BRANCH, INPUT_TAG, ROLLBACK_TAG
 from lakehouse.provenance import origin
+from lakehouse.retention import versions_at_rest
+from lakehouse.roles import Role
 from lakehouse.versions import existing, version
 
 # Tags of other kinds.
@@ -41,19 +46,27 @@ class Pin:
     until: datetime | None
 
 
+@acting_as(Role.MAINTENANCE)
 def pin(dataset: str, name: str, keep: timedelta | None, at: str | None = None, *, with_inputs: bool) -> list[Pin]:
-    """Name a version, and with it, if asked, the versions of its inputs that it was made from, however far back."""
+    """Name a version, and with it, if asked, the versions of its inputs that it was made from, however far back.
+
+    None of them is expired meanwhile, nor was one before: each is looked up when expiry is at rest.
+    """
     _check(name)
     found = existing(dataset)
     wanted = {dataset: version(dataset, found, at)}
     if with_inputs:
         _add_inputs(dataset, found, wanted)
-    tables = {one: existing(one) for one in wanted}
-    for one, there in tables.items():
-        known = there.metadata.refs.get(name)
-        if known is not None and known.snapshot_id != wanted[one]:
-            raise PinError(f"{one} has a pin '{name}' on another version, {known.snapshot_id}; unpin it first")
-    return [_set(one, there, name, wanted[one], keep) for one, there in tables.items()]
+    owner = f"pin/{uuid4().hex}"
+    with ExitStack() as held:
+        for one in sorted(wanted):
+            held.enter_context(versions_at_rest(one, owner, owner))
+        tables = {one: existing(one) for one in wanted}
+        for one, there in tables.items():
+            known = there.metadata.refs.get(name)
+            if known is not None and known.snapshot_id != wanted[one]:
+                raise PinError(f"{one} has a pin '{name}' on another version, {known.snapshot_id}; unpin it first")
+        return [_set(one, there, name, wanted[one], keep) for one, there in tables.items()]
 
 
 def pins(datasets: list[str]) -> list[Pin]:
@@ -67,6 +80,7 @@ def pins(datasets: list[str]) -> list[Pin]:
     ]
 
 
+@acting_as(Role.MAINTENANCE)
 def unpin(dataset: str, name: str) -> None:
     """Take a pin away; the version goes when its retention says so."""
     found = existing(dataset)

@@ -9,6 +9,7 @@ from lakehouse.batch import BEGINNING, Batch
 from lakehouse.catalog import ref_snapshot, table
 from lakehouse.contracts.model import AnyContract, Silver
 from lakehouse.errors import LakehouseError
+from lakehouse.identities import by_its_writer
 from lakehouse.jobs import Chosen, ReplayJob
 from lakehouse.ledger import batches
 from lakehouse.ledger.database import now
@@ -41,6 +42,7 @@ def _conditions(reason: str | None, interval_start: datetime | None) -> list[str
     return [*found, f"_interval_start = TIMESTAMPTZ '{interval_start.isoformat()}'"] if interval_start else found
 
 
+@by_its_writer
 def resolve(contract: AnyContract, chosen: Chosen, attempt: Attempt, run: RunJob) -> dict[str, int]:
     """Replay or discard rejected records. Call it under the lease; returns what became of them."""
     if not isinstance(contract, Silver):

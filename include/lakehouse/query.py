@@ -17,10 +17,11 @@ from typing import Any
 
 import boto3
 import duckdb
-from pyiceberg.exceptions import NoSuchNamespaceError, RESTError
+from pyiceberg.exceptions import ForbiddenError, NoSuchNamespaceError, RESTError
 from pyiceberg.table import Table
+from pyiceberg.typedef import Identifier
 
-from lakehouse.catalog import CatalogUnreachable, catalog, ref_snapshot, table
+from lakehouse.catalog import CatalogUnreachable, NotAllowed, catalog, ref_snapshot, table
 from lakehouse.contracts.model import suggest
 from lakehouse.errors import LakehouseError
 from lakehouse.naming import CATALOG
@@ -62,6 +63,8 @@ def run_sql(sql: str, at: str | None = None) -> Rows:
         versions = _versions({name: _table(name) for name in sorted(_table_names(tree))}, at)
     except RESTError as error:
         raise QueryError(f"the catalog at {settings().catalog_uri} refused: {_one_line(error)}") from None
+    except NotAllowed as error:
+        raise QueryError(f"{error}; `lakehouse query --as transform` reads every layer") from None
     except (CatalogUnreachable, NoVersion) as error:
         raise QueryError(str(error)) from None
     return run_on(versions, sql)
@@ -145,9 +148,15 @@ def _listing(shown: Any) -> Rows:
     if shown["show_type"] != "SHOW_FROM" and shown["table_name"] not in ('"tables"', "__show_tables_expanded"):
         raise QueryError("only SHOW TABLES and SHOW TABLES FROM <layer> are answered here")
     found = [n for n in catalog().list_namespaces() if wanted in (None, ".".join(n))]
-    return ["table"], [
-        (".".join(name),) for namespace in sorted(found) for name in sorted(catalog().list_tables(namespace))
-    ]
+    return ["table"], [(".".join(name),) for namespace in sorted(found) for name in _shown(namespace)]
+
+
+def _shown(namespace: Identifier) -> list[Identifier]:
+    """The tables of a namespace that whoever asks may see."""
+    try:
+        return sorted(catalog().list_tables(namespace))
+    except ForbiddenError:
+        return []
 
 
 # --- Which version of each table it sees ---
@@ -159,7 +168,7 @@ def _table(name: str) -> Table:
         namespace = name.rpartition(".")[0]
         try:
             beside = [".".join(one) for one in catalog().list_tables(namespace)]
-        except NoSuchNamespaceError:
+        except (NoSuchNamespaceError, ForbiddenError):
             beside = []
         raise QueryError(f"no table '{name}'{suggest(name, beside)}")
     return found

@@ -17,6 +17,7 @@ from lakehouse.batch import Batch
 from lakehouse.catalog import history, table
 from lakehouse.contracts.model import AnyContract
 from lakehouse.errors import LakehouseError
+from lakehouse.identities import by_its_writer
 from lakehouse.intervals import Interval
 from lakehouse.jobs import BuildJob, CleanJob, IngestJob
 from lakehouse.ledger import batches
@@ -51,6 +52,7 @@ class Rebuilt:
         return self.then == self.now
 
 
+@by_its_writer
 def rebuild(
     contract: AnyContract, interval: Interval, as_of: str | None, attempt: Attempt, run: Callable[[Any], None]
 ) -> Rebuilt:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 
 from pyiceberg.table import Table
@@ -11,9 +13,36 @@ from pyiceberg.table.update import AssertTableUUID, RemoveSnapshotRefUpdate, Set
 
 from lakehouse.catalog import catalog, history, ref_snapshot, table
 from lakehouse.contracts.model import Contract
-from lakehouse.naming import INPUT_TAG, dag_id
+from lakehouse.errors import LakehouseError
+from lakehouse.ledger import leases
+from lakehouse.naming import INPUT_TAG, dag_id, versions_of
 from lakehouse.provenance import origin
 from lakehouse.publish import drop_branches
+
+# Who gives a version a name needs no longer than a commit; who expires some, seconds.
+PATIENCE_SECONDS = 60.0
+
+
+class VersionsBusy(LakehouseError):
+    """Somebody is expiring versions of the table, or giving one a name that keeps it."""
+
+
+@contextmanager
+def versions_at_rest(name: str, owner: str, attempt: str, patience: float = PATIENCE_SECONDS) -> Iterator[None]:
+    """Within the block nobody else expires a table's versions or names one: a commit of expiry drops names silently.
+
+    It is no lease of the dataset: a writer does not wait for it, nor it for a writer.
+    """
+    right, until = versions_of(name), time.monotonic() + patience
+    while not leases.acquire(right, owner, attempt):
+        if time.monotonic() > until:
+            raise VersionsBusy(f"old versions of {name} are being expired just now; try again in a minute")
+        time.sleep(0.2)
+    try:
+        with leases.kept(right, owner, attempt):
+            yield
+    finally:
+        leases.release(right, owner, attempt)
 
 
 def drop_old_branches(contract: Contract, name: str, now: datetime) -> list[str]:

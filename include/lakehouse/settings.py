@@ -9,16 +9,43 @@ from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, SecretStr, field_validator, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+
+from lakehouse.errors import LakehouseError
 
 ROOT = Path(__file__).resolve().parents[2]
 PREFIX = "LAKEHOUSE_"
+FILE = "_FILE"
+
+
+class SecretFiles(PydanticBaseSettingsSource):
+    """Secrets from files: LAKEHOUSE_<FIELD>_FILE names the one that holds it, where LAKEHOUSE_<FIELD> would stand."""
+
+    def __init__(self, settings_cls: type[BaseSettings], beside: PydanticBaseSettingsSource) -> None:
+        super().__init__(settings_cls)
+        self._named = beside.env_vars if isinstance(beside, EnvSettingsSource) else {}
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[str | None, str, bool]:
+        variable = f"{PREFIX}{field_name}{FILE}"
+        place = self._named.get(variable.lower()) if field.annotation is SecretStr else None
+        if not place:
+            return None, field_name, False
+        try:
+            return Path(place).expanduser().read_text(encoding="utf-8").strip(), field_name, False
+        except OSError as error:
+            raise LakehouseError(f"{variable.upper()} names {place}, which cannot be read: {error.strerror}.") from None
+
+    def __call__(self) -> dict[str, str]:
+        found = {name: self.get_field_value(field, name)[0] for name, field in self.settings_cls.model_fields.items()}
+        return {name: value for name, value in found.items() if value}
 
 
 class Settings(BaseSettings):
     """Each field is the environment variable LAKEHOUSE_<FIELD>, or a line of .env; the environment wins.
 
-    Addresses left empty are those of the local stack, made from its ports.
+    A secret may be in a file that LAKEHOUSE_<FIELD>_FILE names. Addresses left empty are those of the local stack, made
+    from its ports.
     """
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", frozen=True, env_ignore_empty=True)
@@ -28,11 +55,28 @@ class Settings(BaseSettings):
     contracts: Path = Field(ROOT / "include/contracts", description="The folder of contracts.")
     start: date | None = Field(None, description="No dataset is scheduled before this day, whatever its contract says.")
 
+    # Access
+    role: Literal["ingest", "transform", "maintenance", "reader", "admin"] = Field(
+        "admin", description="Who this process is on the store and in the catalog, where the platform does not decide."
+    )
+
     # Object store
     s3_endpoint: str = Field("", description="S3 address; empty: the local MinIO.")
     s3_region: str = Field("us-east-1", description="S3 region.")
-    s3_access_key: str = Field("", description="S3 access key.")
-    s3_secret_key: SecretStr = Field(SecretStr(""), description="S3 secret key.")
+    s3_access_key: str = Field("", description="S3 access key of role admin, and of roles without one of their own.")
+    s3_secret_key: SecretStr = Field(SecretStr(""), description="S3 secret key of role admin.")
+    s3_ingest_access_key: str = Field("ingest", description="S3 access key of role ingest.")
+    s3_ingest_secret_key: SecretStr = Field(SecretStr(""), description="S3 secret key of role ingest; empty: admin's.")
+    s3_transform_access_key: str = Field("transform", description="S3 access key of role transform.")
+    s3_transform_secret_key: SecretStr = Field(
+        SecretStr(""), description="S3 secret key of role transform; empty: admin's."
+    )
+    s3_maintenance_access_key: str = Field("maintenance", description="S3 access key of role maintenance.")
+    s3_maintenance_secret_key: SecretStr = Field(
+        SecretStr(""), description="S3 secret key of role maintenance; empty: admin's."
+    )
+    s3_reader_access_key: str = Field("reader", description="S3 access key of role reader.")
+    s3_reader_secret_key: SecretStr = Field(SecretStr(""), description="S3 secret key of role reader; empty: admin's.")
     s3_path_style: bool = Field(True, description="Bucket in the path (MinIO) rather than in the host name.")
     store_ui_url: str = Field(
         "", description="Page of an object, with {bucket} and {key}, for links from tasks; empty: the local MinIO's."
@@ -43,7 +87,15 @@ class Settings(BaseSettings):
     # Catalog (Iceberg REST)
     catalog_uri: str = Field("", description="REST catalog address; empty: the local one.")
     catalog_warehouse: str = Field("", description="Warehouse of the catalog; empty: s3://<warehouse bucket>.")
-    catalog_token: SecretStr = Field(SecretStr(""), description="Bearer token of the catalog.")
+    catalog_token: SecretStr = Field(SecretStr(""), description="Bearer token of the catalog, for role admin.")
+    catalog_ingest_token: SecretStr = Field(SecretStr(""), description="The same for role ingest; empty: admin's.")
+    catalog_transform_token: SecretStr = Field(
+        SecretStr(""), description="The same for role transform; empty: admin's."
+    )
+    catalog_maintenance_token: SecretStr = Field(
+        SecretStr(""), description="The same for role maintenance; empty: admin's."
+    )
+    catalog_reader_token: SecretStr = Field(SecretStr(""), description="The same for role reader; empty: admin's.")
     catalog_credential: SecretStr = Field(SecretStr(""), description="OAuth2 client as id:secret, instead of a token.")
     catalog_oauth2_uri: str = Field("", description="OAuth2 token endpoint, with the credential.")
     catalog_scope: str = Field("", description="OAuth2 scope, with the credential.")
@@ -93,6 +145,10 @@ class Settings(BaseSettings):
         "", description="Spark Connect address for maintenance alone; empty: where all jobs run."
     )
 
+    ledger_days: int = Field(
+        400, ge=30, description="How long measurements of tables, and alerts that are over, stay in the ledger."
+    )
+
     # The local stack
     sample: bool = Field(True, description="Deliver the sample shop's files each day, so that its DAGs have data.")
 
@@ -130,8 +186,25 @@ class Settings(BaseSettings):
     airflow_fernet_key: SecretStr = Field(SecretStr(""), description="Key that encrypts Airflow's connections.")
     airflow_jwt_secret: SecretStr = Field(SecretStr(""), description="Signs Airflow's API tokens.")
     airflow_secret_key: SecretStr = Field(SecretStr(""), description="Signs Airflow's web sessions.")
-    airflow_user: str = Field("admin", description="Airflow's first user.")
-    airflow_password: SecretStr = Field(SecretStr(""), description="Airflow's first user's password.")
+    airflow_user: str = Field("admin", description="Airflow's user who may do everything.")
+    airflow_password: SecretStr = Field(SecretStr(""), description="Password of that user.")
+    airflow_operator: str = Field("operator", description="Airflow's user who runs, pauses and clears DAGs.")
+    airflow_operator_password: SecretStr = Field(SecretStr(""), description="Password of that user.")
+    airflow_viewer: str = Field("viewer", description="Airflow's user who only looks.")
+    airflow_viewer_password: SecretStr = Field(SecretStr(""), description="Password of that user.")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """What is given here, then the environment, then .env; a file that a variable names counts as the variable."""
+        named = (SecretFiles(settings_cls, one) for one in (env_settings, dotenv_settings))
+        return init_settings, env_settings, next(named), dotenv_settings, next(named)
 
     @field_validator("home", "contracts", "spark_jars")
     @classmethod
@@ -168,10 +241,9 @@ class Settings(BaseSettings):
         }
         return {**given, **{name: address for name, address in local.items() if not given.get(name)}}
 
-    @property
-    def spark_submit_conf(self) -> Path:
-        """Properties file (0600) for spark-submit: catalog, store and their secrets, kept off the command line."""
-        return self.home / "spark" / "submit.conf"
+    def spark_submit_conf(self, role: str) -> Path:
+        """Properties file (0600) for spark-submit: catalog, store and a role's secrets, kept off the command line."""
+        return self.home / "spark" / f"submit-{role}.conf"
 
     def secrets(self) -> dict[str, str]:
         """Every non-empty secret by field name: for handing on to services, and for the tests that hunt leaks."""

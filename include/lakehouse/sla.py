@@ -32,6 +32,7 @@ class Kind(StrEnum):
     READY = "ready"  # an interval is there in time
     FRESH = "fresh"  # the table is not older than it may be
     HEARTBEAT = "heartbeat"  # the watch looks
+    MAINTENANCE = "maintenance"  # the tables have their turns of it
 
 
 class State(StrEnum):

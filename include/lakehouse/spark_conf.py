@@ -1,15 +1,20 @@
-"""Spark's settings for the catalog and the object store, made in one place for the Connect server and spark-submit."""
+"""Spark's settings for the catalog and the object store, made in one place for the Connect server and spark-submit.
+
+The server itself may do nothing in the lake: each session brings the identity of the role it works in.
+"""
 
 from __future__ import annotations
 
+from lakehouse.identities import identity
 from lakehouse.naming import CATALOG
+from lakehouse.roles import RIGHTS, Role
 from lakehouse.settings import Settings
 
 REDACT = "(?i)secret|password|token|access[.-]?key|credential|authorization"
 
 
 def lake_properties(settings: Settings) -> dict[str, str]:
-    """What any Spark session needs in order to read and write the lake's tables and the landing bucket."""
+    """What any Spark session needs in order to find the lake, whoever it is."""
     return {
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         "spark.sql.defaultCatalog": CATALOG,
@@ -20,6 +25,19 @@ def lake_properties(settings: Settings) -> dict[str, str]:
     }
 
 
+def identity_properties(settings: Settings, role: Role) -> dict[str, str]:
+    """Who a session is: the role's token and keys, and that it does not try to delete what it may not."""
+    own, rights = identity(settings, role), RIGHTS.get(role)
+    given = {".s3.access-key-id": own.access_key, ".s3.secret-access-key": own.secret_key}
+    found = {
+        **_catalog_token(settings, own.token),
+        **{key: value for key, value in given.items() if value},
+        # Files of a write that is given up are left to maintenance.
+        ".s3.delete-enabled": str(rights is None or rights.deletes).lower(),
+    }
+    return {f"spark.sql.catalog.{CATALOG}{key}": value for key, value in found.items()}
+
+
 def _catalog(settings: Settings) -> dict[str, str]:
     given = {
         ".uri": settings.catalog_uri,
@@ -28,8 +46,6 @@ def _catalog(settings: Settings) -> dict[str, str]:
         ".oauth2-server-uri": settings.catalog_oauth2_uri,
         ".scope": settings.catalog_scope,
         ".s3.endpoint": settings.s3_endpoint,
-        ".s3.access-key-id": settings.s3_access_key,
-        ".s3.secret-access-key": settings.s3_secret_key.get_secret_value(),
         ".client.region": settings.s3_region,
     }
     return {
@@ -41,25 +57,25 @@ def _catalog(settings: Settings) -> dict[str, str]:
         ".rest-metrics-reporting-enabled": "false",
         ".io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
         ".s3.path-style-access": str(settings.s3_path_style).lower(),
-        **_catalog_token(settings),
         **{key: value for key, value in given.items() if value},
     }
 
 
-def _catalog_token(settings: Settings) -> dict[str, str]:
+def _catalog_token(settings: Settings, token: str) -> dict[str, str]:
     """The token as a header: Iceberg's own token handling leaves a thread pool and its session behind for each job."""
-    token = settings.catalog_token.get_secret_value()
     if settings.catalog_credential.get_secret_value():  # for which that handling is needed
         return {".token": token} if token else {}
     return {".rest.auth.type": "none", ".header.Authorization": f"Bearer {token}"} if token else {}
 
 
 def _s3a(settings: Settings) -> dict[str, str]:
+    """The landing bucket alone, as ingest: tables are read and written by Iceberg's own means."""
+    own, bucket = identity(settings, Role.INGEST), settings.landing_bucket
     given = {
         "endpoint": settings.s3_endpoint,
         "endpoint.region": settings.s3_region,
-        "access.key": settings.s3_access_key,
-        "secret.key": settings.s3_secret_key.get_secret_value(),
+        f"bucket.{bucket}.access.key": own.access_key,
+        f"bucket.{bucket}.secret.key": own.secret_key,
     }
     return {
         "path.style.access": str(settings.s3_path_style).lower(),

@@ -19,12 +19,14 @@ from lakehouse.errors import MAIN_UNCHANGED, LakehouseError
 from lakehouse.gates.asked import checks
 from lakehouse.gates.checks import Check, Found, known
 from lakehouse.gates.metadata import answers
+from lakehouse.identities import by_its_writer
 from lakehouse.intervals import Interval
 from lakehouse.jobs import AuditJob, BuildJob, CleanJob, IngestJob
 from lakehouse.ledger import batches, gates, leases
 from lakehouse.naming import quarantine_table
 from lakehouse.plan import Attempt, plan
 from lakehouse.publish import MainMoved, drop_branches, publish
+from lakehouse.roles import Role
 
 log = logging.getLogger(__name__)
 RunJob = Callable[[IngestJob | CleanJob | BuildJob | AuditJob], None]
@@ -79,6 +81,7 @@ def take_lease(dataset: str, attempt: Attempt, *, take_over: bool = True) -> Non
         raise LeaseHeld(f"{dataset} is being written by {held.owner if held else 'another run'}")
 
 
+@by_its_writer
 def write(contract: AnyContract, interval: Interval, attempt: Attempt, run: RunJob) -> Handover | None:
     """Write the interval's batch to a branch of its own; None when main holds all of it already."""
     begun = time.monotonic()
@@ -102,6 +105,7 @@ def write(contract: AnyContract, interval: Interval, attempt: Attempt, run: RunJ
     return Handover(batch=batch, job_key=planned.job.key, properties=planned.properties)
 
 
+@by_its_writer
 def audit(contract: AnyContract, handover: Handover, attempt: Attempt, run: RunJob) -> Handover:
     """Check the written version, by its snapshot id, against the contract; `GateFailed` when it breaks it."""
     begun = time.monotonic()
@@ -151,7 +155,9 @@ def _measured(
 
 
 def _where_to_look(head: TableWrite) -> str:
-    return f", look at {head.table} with lakehouse query --at {head.branch}" if head.branch else ""
+    """How to see what was written; readers do not see bronze."""
+    role = f"--as {Role.TRANSFORM} " if naming.layer_of(head.table) == "bronze" else ""
+    return f", look at {head.table} with lakehouse query {role}--at {head.branch}" if head.branch else ""
 
 
 def _held(write: TableWrite) -> tuple[str, ...]:
@@ -163,6 +169,7 @@ def _held(write: TableWrite) -> tuple[str, ...]:
     return gates.passed(audited.snapshot_id) if audited else ()
 
 
+@by_its_writer
 def make_public(
     contract: AnyContract, interval: Interval, handover: Handover, attempt: Attempt, run: RunJob
 ) -> Handover | None:
@@ -172,15 +179,13 @@ def make_public(
         if current is None:
             return None
         try:
-            _publish(interval, current)
+            return _publish(interval, current)
         except MainMoved as moved:
             log.warning("%s; writing the batch again on the new main", moved)
             attempt = attempt.again()
             current = write(contract, interval, attempt, run)
             if current is not None:
                 current = audit(contract, current, attempt, run)
-        else:
-            return current
     raise MainMoved(
         f"{contract.dataset}: main moved {MOST_REWRITES} times under this run; who writes without the lease?"
     )
@@ -197,7 +202,7 @@ def make_replay_public(handover: Handover) -> None:
     batches.settle(handover.batch.batch_id, PUBLISHED)
 
 
-def _publish(interval: Interval, handover: Handover) -> None:
+def _publish(interval: Interval, handover: Handover) -> Handover:
     """Intent, companions, the table itself with its coverage, confirmation: in this order."""
     begun = time.monotonic()
     batches.intend(handover.batch, handover.files)
@@ -205,14 +210,20 @@ def _publish(interval: Interval, handover: Handover) -> None:
         if companion.table != handover.batch.dataset and not companion.empty:
             publish(companion)
     publish(handover.head, covers=interval, properties=handover.properties)
-    known = handover.batch.measured(publish_s=time.monotonic() - begun, bytes_out=_bytes_written(handover))
+    known = handover.batch.measured(publish_s=time.monotonic() - begun, **_left(handover))
     batches.settle(handover.batch.batch_id, PUBLISHED, known.measures)
+    return handover.model_copy(update={"batch": known})
 
 
-def _bytes_written(handover: Handover) -> int:
-    """The size of the files that the batch added to its own table, as its snapshots tell."""
+def _left(handover: Handover) -> dict[str, float]:
+    """By the summaries of snapshots: the size of the files that the batch added, and how many the table has now."""
     found, head = table(handover.batch.dataset), handover.head
-    if found is None or head.empty:
-        return 0
+    newest = found.snapshot_by_id(head.head) if found and head.head is not None else None
+    if found is None or newest is None or head.empty:
+        return {"bytes_out": 0}
     added = takewhile(lambda snapshot: snapshot.snapshot_id != head.base, history(found, head.head))
-    return sum(int(s.summary.get("added-files-size") or 0) for s in added if s.summary)
+    totals = newest.summary.additional_properties if newest.summary else {}
+    return {
+        "bytes_out": sum(int(s.summary.get("added-files-size") or 0) for s in added if s.summary),
+        "table_files": int(totals.get("total-data-files", 0)) + int(totals.get("total-delete-files", 0)),
+    }

@@ -11,6 +11,8 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakehouse.errors import LakehouseError
+from lakehouse.identities import acting, identity
+from lakehouse.roles import Role
 from lakehouse.settings import settings
 
 
@@ -25,15 +27,15 @@ class StoreUnreachable(LakehouseError, ConnectionError):
 _MAKING = Lock()
 
 
-def client() -> Any:
-    """The one S3 client of this process, for all its threads."""
+def client(role: Role | None = None) -> Any:
+    """The one S3 client that this process has in a role, else in the one it acts in; for all its threads."""
     with _MAKING:
-        return _client()
+        return _client(role or acting())
 
 
-@lru_cache(maxsize=1)
-def _client() -> Any:
-    given = settings()
+@lru_cache(maxsize=len(Role))
+def _client(role: Role) -> Any:
+    given, own = settings(), identity(settings(), role)
     config = Config(
         connect_timeout=5,
         read_timeout=60,
@@ -44,8 +46,8 @@ def _client() -> Any:
         "s3",
         endpoint_url=given.s3_endpoint,
         region_name=given.s3_region,
-        aws_access_key_id=given.s3_access_key or None,
-        aws_secret_access_key=given.s3_secret_key.get_secret_value() or None,
+        aws_access_key_id=own.access_key or None,
+        aws_secret_access_key=own.secret_key or None,
         config=config,
     )
 

@@ -24,6 +24,7 @@ from lakehouse.ledger.database import LedgerUnreachable
 from lakehouse.ledger.mutes import Mute
 from lakehouse.ledger.outbox import Backlog
 from lakehouse.look import WATCH, Looking, Seen
+from lakehouse.look_at_upkeep import UpkeepLook
 from lakehouse.settings import settings
 from lakehouse.sla import Kind, Miss, State, Verdict, evaluate, freshness
 
@@ -101,6 +102,8 @@ def look(now: datetime, by: str = WATCH) -> Look:
             looking.close()
             looking.record()
             opened, closed = looking.told, looking.closed
+            told = _upkeep(looking).look()
+            opened, closed = opened + told.opened, closed + told.closed
     except (*_LEDGER_FAILS, ledger.Busy) as error:
         problems.append(_ledger_problem(error))
     except Exception as error:  # what was told before must still leave
@@ -111,6 +114,14 @@ def look(now: datetime, by: str = WATCH) -> Look:
     except _LEDGER_FAILS as error:
         problems.append(_ledger_problem(error))
     return Look(opened, closed, tuple(dict.fromkeys(problems)), tuple(backlog))
+
+
+def _upkeep(looking: Looking) -> UpkeepLook:
+    """The same look at how the tables are kept; maintenance is promised to those that hold something."""
+    seen = looking.seen
+    since = {dataset: moment for (dataset, kind), moment in looking.since.items() if kind is Kind.MAINTENANCE}
+    filled = {name: moment for name, moment in since.items() if name in seen.held and seen.held[name].end is not None}
+    return UpkeepLook(seen.contracts, seen.broken, looking.muted, filled, looking.now)
 
 
 def _silence(looking: Looking, now: datetime) -> Iterator[str]:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import DAG, BaseOperator, CronTriggerTimetable
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from lakehouse.contracts import contracts
-from lakehouse.errors import Failures
+from lakehouse.errors import Failures, LakehouseError
+from lakehouse.identities import acting_as
 from lakehouse.naming import SPARK_POOL, maintenance_dag_id
+from lakehouse.roles import Role
 from lakehouse.settings import settings
+from lakehouse_airflow.at_once import DATASET
 from lakehouse_airflow.factory import DEFAULTS
 from lakehouse_airflow.operators import Step, attempt_of, one_sentence
 from lakehouse_airflow.runner import ConnectRunner, Runner, runner
+from lakehouse_airflow.triggers import LEASE_TIMEOUT, LeaseTrigger
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -32,7 +36,8 @@ def build_maintenance(tier: str, schedule: str) -> DAG | None:
         description=f"Keeps the tables of tier {tier} healthy.",
         doc_md="*plan* looks at each table's metadata and decides what it needs; *maintain* does it, one mapped task "
         "for each dataset, a slice at a time under the dataset's lease. What was done and why is in each task's log, "
-        "and in `lakehouse maintenance log`; what would be done, in `lakehouse maintain --dry-run`.",
+        "and in `lakehouse maintenance log`; what would be done, in `lakehouse maintain --dry-run`. Trigger it with "
+        'the conf `{"dataset": "silver.orders"}` for one dataset alone.',
         schedule=CronTriggerTimetable(schedule, timezone="UTC"),
         start_date=datetime(2026, 1, 1, tzinfo=UTC),
         catchup=False,
@@ -50,6 +55,11 @@ def build_maintenance(tier: str, schedule: str) -> DAG | None:
     return dag
 
 
+def only_for(context: Context) -> str | None:
+    """The dataset that a run was started for alone, by hand or as it should not wait; its conf says so."""
+    return (context["dag_run"].conf or {}).get(DATASET)
+
+
 class PlanOperator(BaseOperator):
     """Look at the metadata of each table of the tier, and hand on what each dataset needs. No Spark."""
 
@@ -60,10 +70,25 @@ class PlanOperator(BaseOperator):
     def execute(self, context: Context) -> list[dict[str, Any]]:
         from lakehouse.maintenance.window import is_open
 
-        if context["dag_run"].run_type != "manual" and not is_open(settings().maintenance_window, datetime.now(UTC)):
+        only = only_for(context)
+        waits = not only and context["dag_run"].run_type != "manual"
+        if waits and not is_open(settings().maintenance_window, datetime.now(UTC)):
             raise AirflowSkipException(f"put off: it is not {settings().maintenance_window} UTC")
-        with one_sentence():
-            return self._plans([one for one in contracts() if one.maintenance.tier == self.tier])
+        asked = [one for one in contracts() if one.maintenance.tier == self.tier and only in (None, one.dataset)]
+        with one_sentence(), acting_as(Role.MAINTENANCE):
+            if only and not asked:
+                raise LakehouseError(f"no dataset {only} is of tier {self.tier}; mend the run's conf")
+            if not only:
+                self._prune()
+            return self._plans(asked)
+
+    def _prune(self) -> None:
+        """The ledger is kept, too."""
+        from lakehouse.ledger.database import now
+        from lakehouse.ledger.pruning import prune
+
+        gone = prune(now() - timedelta(days=settings().ledger_days))
+        self.log.info("the ledger forgot %s", ", ".join(f"{rows} rows of {name}" for name, rows in gone.items()))
 
     def _plans(self, asked: list[AnyContract]) -> list[dict[str, Any]]:
         """A dataset that cannot be planned for fails in its own mapped task, and keeps no other from its turn."""
@@ -79,10 +104,12 @@ class PlanOperator(BaseOperator):
         return made
 
     def _plan(self, contract: AnyContract) -> dict[str, Any]:
+        from lakehouse.ledger import maintenance_turns
         from lakehouse.ledger.database import now
         from lakehouse.maintenance.seen import plans
         from lakehouse.maintenance.told import lines
 
+        maintenance_turns.begin(contract.dataset)  # on-call is not told of what is about to be mended
         found = list(plans(contract, now()))
         for inspected, plan in found:
             for line in lines(inspected, plan):
@@ -92,7 +119,10 @@ class PlanOperator(BaseOperator):
 
 
 class MaintainOperator(Step):
-    """Do what the plan says of one dataset, a slice at a time under its lease; one that is being written is put off."""
+    """Do what the plan says of one dataset, a slice at a time under its lease; one that is being written is put off.
+
+    A run for this dataset alone waits for the lease instead, without a worker slot.
+    """
 
     def __init__(self, *, steps: list[dict[str, Any]], failed: str = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -102,16 +132,22 @@ class MaintainOperator(Step):
     def step(self, context: Context) -> Any:
         from lakehouse.maintenance.carried_out import LeaseHeld, carry_out
         from lakehouse.maintenance.step import Step as Planned
+        from lakehouse.maintenance.turn import turn
 
-        if self.failed:
-            raise AirflowFailException(f"{self.dataset} could not be planned for: {self.failed}")
         planned = [Planned.model_validate(one) for one in self.steps]
         pause = settings().maintenance_pause_seconds
         try:
-            for line in carry_out(self.contract(), planned, attempt_of(context), self.run_job, pause):
-                self.log.info("%s", line)
+            with turn(self.dataset), acting_as(Role.MAINTENANCE):
+                if self.failed:
+                    raise AirflowFailException(f"{self.dataset} could not be planned for: {self.failed}")
+                for line in carry_out(self.contract(), planned, attempt_of(context), self.run_job, pause):
+                    self.log.info("%s", line)
         except LeaseHeld as held:
-            raise AirflowSkipException(f"put off: {held}") from None
+            if not only_for(context):
+                raise AirflowSkipException(f"put off: {held}") from None
+            self.log.info("waiting: %s", held)
+            lease = LeaseTrigger(self.dataset, attempt_of(context).run)
+            self.defer(trigger=lease, method_name="resume", timeout=LEASE_TIMEOUT)
         if not planned:
             self.log.info("%s: nothing to do", self.dataset)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
+from lakehouse_airflow.at_once import maintain_at_once
 from lakehouse_airflow.links import SnapshotLink, SparkLink, session_url
 from lakehouse_airflow.runner import ConnectRunner, Runner, runner
 from lakehouse_airflow.triggers import LEASE_TIMEOUT, NO_INTERVAL, LeaseTrigger
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from lakehouse.plan import Attempt
     from lakehouse.steps import Handover
 
-WRITE_TASK, AUDIT_TASK = "write", "audit"
+WRITE_TASK, AUDIT_TASK, PUBLISH_TASK = "write", "audit", "publish"
 LINKS = (SparkLink(), SnapshotLink())
 
 
@@ -168,25 +169,29 @@ class PublishOperator(Step):
 
     def step(self, context: Context) -> Any:
         from lakehouse import steps
+        from lakehouse.maintenance.critical import run_at_once
 
         handover = self.handed_over(context, AUDIT_TASK)
         if handover is None:
             self.log.info("nothing to publish: %s holds %s already", self.dataset, interval_of(context))
-            return
+            return None
         attempt = attempt_of(context)
         with self.leased(attempt):
             done = steps.make_public(self.contract(), interval_of(context), handover, attempt, self.run_job)
         self.wrote = (done or handover).head
         self.log.info("published %s", (done or handover).summary())
+        return run_at_once(self.contract(), int((done or handover).batch.measures.get("table_files", 0)))
 
 
 class ReleaseOperator(Step):
-    """Give the lease back, whatever happened."""
+    """Give the lease back, whatever happened; a table that should not wait for its turn is maintained at once."""
 
     def step(self, context: Context) -> Any:
         from lakehouse.ledger import leases
 
         leases.release(self.dataset, attempt_of(context).run)
+        if asked := context["ti"].xcom_pull(task_ids=PUBLISH_TASK):
+            maintain_at_once(self.contract(), asked)
 
 
 class ResolveOperator(Step):

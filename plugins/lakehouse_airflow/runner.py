@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from airflow.sdk.exceptions import AirflowException
 
+from lakehouse.identities import acting
 from lakehouse.settings import ROOT, environment, settings
 
 log = logging.getLogger(__name__)
@@ -65,6 +66,7 @@ class ConnectRunner:
             "LAKEHOUSE_SPARK_MODE": "connect",
             "LAKEHOUSE_SPARK_REMOTE": remote,
             "LAKEHOUSE_SPARK_TOKEN": found.password or "",
+            "LAKEHOUSE_ROLE": acting().value,
         }
 
     def kill(self) -> None:
@@ -89,8 +91,8 @@ class SubmitRunner:
             conn_id=SUBMIT_CONNECTION,
             name=Path(key).parent.parent.name,
             application_args=["--job", key],
-            properties_file=str(settings().spark_submit_conf),
-            env_vars={"LAKEHOUSE_SPARK_MODE": "submit"},
+            properties_file=str(settings().spark_submit_conf(acting())),
+            env_vars={"LAKEHOUSE_SPARK_MODE": "submit", "LAKEHOUSE_ROLE": acting().value},
         )
         try:
             self.hook.submit(str(APPLICATION))

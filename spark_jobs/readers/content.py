@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakehouse.errors import LakehouseError
+from lakehouse.roles import Role
 from lakehouse.settings import settings
 from lakehouse.store import StoreUnreachable, client
 
@@ -75,7 +76,7 @@ def fetched(file: Planned) -> Iterator[bytes]:
     """The object's bytes, refused when they are no longer those that the run was planned with."""
     bucket, _, key = file.uri.removeprefix("s3://").partition("/")
     try:
-        found: Any = client().get_object(Bucket=bucket, Key=key, IfMatch=file.etag)
+        found: Any = client(Role.INGEST).get_object(Bucket=bucket, Key=key, IfMatch=file.etag)
         if found["ETag"].strip('"') != file.etag:  # a store may not know the condition
             raise _changed(file)
         yield from found["Body"].iter_chunks(CHUNK_BYTES)

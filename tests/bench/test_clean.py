@@ -104,7 +104,7 @@ def test_cleaning_a_day_beside_duckdb_on_the_same_files(report, spark, shop, tmp
     assert ours[0][0] == RECORDS // 2
     mine = report.add(f"clean of {RECORDS:,} records into an empty table", [done.batch.measures["write_s"]])
     duck = report.add("the same by DuckDB, from local files to one Parquet file", takes)
-    report.add("clean / DuckDB", [mine / duck], "×")
+    report.ratio("clean / the same rules by DuckDB", [mine], [duck])
 
 
 class Peak:
@@ -151,4 +151,4 @@ def test_many_bad_records_take_no_more_memory_than_good_ones(report, running, sh
     for name, of in measured.items():
         good = report.add(f"peak memory of {name}, {RECORDS:,} good records", [of(peaks[True])], "MiB")
         bad = report.add(f"peak memory of {name}, {RECORDS:,} bad records", [of(peaks[False])], "MiB")
-        report.add(f"bad / good, {name}", [bad / good], "×")
+        report.ratio(f"memory for bad records / for good ones, {name}", [bad], [good])

@@ -94,9 +94,9 @@ def test_write_audit_and_publish_beside_a_plain_write(report, spark, job, shop):
     finally:
         catalog().purge_table(plain_table)
         catalog().purge_table(name)
-    way = report.add(f"write, audit by five gates, publish: {ROWS:,} rows", takes["ours"][1:])
-    straight = report.add("the same rows straight to main", takes["plain"][1:])
-    report.add("way to main / straight (at most 1.25)", [way / straight], "×")
+    report.add(f"write, audit by five gates, publish: {ROWS:,} rows", takes["ours"][1:])
+    report.add("the same rows straight to main", takes["plain"][1:])
+    report.ratio("audited way to main / straight to main", takes["ours"][1:], takes["plain"][1:], at_most=1.25)
 
 
 def _written_our_way(shop: BigShop, name: str, query: str, job: RunJob) -> float:
@@ -160,6 +160,6 @@ def test_gates_by_metadata_beside_the_same_by_scan(report, spark, shop, many_fil
             slow = {one.gate: one.value for one in audit(spark, document).found}
         by_scan.append(time.perf_counter() - begun)
         assert quick == slow
-    metadata = report.add(f"gates by metadata, {FILES:,} files", by_metadata[1:])
-    scan = report.add("the same by scan", by_scan[1:])
-    report.add("by metadata / by scan (less than 5)", [metadata / scan * 100], "%")
+    report.add(f"gates by metadata, {FILES:,} files", by_metadata[1:])
+    report.add("the same by scan", by_scan[1:])
+    report.ratio("gates by metadata / by scan", by_metadata[1:], by_scan[1:], unit="%", at_most=5)

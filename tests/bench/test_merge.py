@@ -59,13 +59,13 @@ def rewritten_by_hand(spark: SparkSession, shop: BigShop, snapshot: int, batch_i
 
 def test_one_per_cent_of_changed_keys_beside_rewriting_their_files_by_hand(report, spark, job, shops):
     shop, luck = shops[BIG], Random(1)
-    ours, whole, hand, shares = [], [], [], []
+    ours, whole, hand, written, touched = [], [], [], [], []
     for number in range(ROUNDS):
         day = CHANGES + timedelta(1 + number)
         seconds, done = shop.clean(day, shop.recent(BIG // 100, luck), job)
         assert done.head.base is not None
         assert done.batch.counts["updated"] > BIG // 100 * 0.5  # an order may have been paid by an earlier round
-        by_hand, touched = rewritten_by_hand(spark, shop, done.head.base, done.batch.batch_id)
+        by_hand, size = rewritten_by_hand(spark, shop, done.head.base, done.batch.batch_id)
         ours.append(done.batch.measures["write_s"])
         whole.append(seconds)
         hand.append(by_hand)
@@ -73,12 +73,13 @@ def test_one_per_cent_of_changed_keys_beside_rewriting_their_files_by_hand(repor
         snapshot = found.snapshot_by_id(done.head.head or 0) if found else None
         assert snapshot is not None
         assert snapshot.summary is not None
-        shares.append(int(snapshot.summary.get("added-files-size") or 0) / touched)
-    clean = report.add(f"clean and MERGE of {BIG // 100:,} changes into {BIG:,} rows", ours)
+        written.append(int(snapshot.summary.get("added-files-size") or 0))
+        touched.append(size)
+    report.add(f"clean and MERGE of {BIG // 100:,} changes into {BIG:,} rows", ours)
     report.add("the same with audit and publish", whole)
-    plain = report.add("plain Parquet: read, join, rewrite the files it must touch", hand)
-    report.add("clean and MERGE / plain rewrite (at most 2)", [clean / plain], "×")
-    report.add("bytes written / bytes of the files touched (at most 3)", shares, "×")
+    report.add("plain Parquet: read, join, rewrite the files it must touch", hand)
+    report.ratio("clean and MERGE / plain rewrite", ours, hand, at_most=2)
+    report.ratio("bytes written / bytes of the files touched", written, touched, at_most=3)
 
 
 def test_the_same_batch_into_a_table_ten_times_as_large(report, job, shops):
@@ -89,9 +90,9 @@ def test_the_same_batch_into_a_table_ten_times_as_large(report, job, shops):
             seconds, done = shop.clean(day, shop.recent(10_000, Random(number)), job)
             assert done.batch.counts["rows_in"] == 10_000
             takes[rows].append(seconds)
-    small = report.add(f"10,000 changes into {SMALL:,} rows: write, audit, publish", takes[SMALL])
-    big = report.add(f"the same into {BIG:,} rows", takes[BIG])
-    report.add("growth (at most 1.5)", [big / small], "×")
+    report.add(f"10,000 changes into {SMALL:,} rows: write, audit, publish", takes[SMALL])
+    report.add(f"the same into {BIG:,} rows", takes[BIG])
+    report.ratio("the same batch into a ten times larger table", takes[BIG], takes[SMALL], at_most=1.5)
 
 
 def test_an_interval_that_is_done_once_more(report, job, shops):
@@ -103,5 +104,5 @@ def test_an_interval_that_is_done_once_more(report, job, shops):
     again = [sum(shop.run(dataset, day, job)[0] for dataset in datasets) for _ in range(ROUNDS)]
     assert shop.shop.state() == before
     report.add("bronze and silver of an interval, first run", [first])
-    share = report.add("the same, once more", again) / first
-    report.add("rerun / first run (less than 20)", [share * 100], "%")
+    report.add("the same, once more", again)
+    report.ratio("an interval once more / its first run", again, [first] * ROUNDS, unit="%", at_most=20)

@@ -95,6 +95,6 @@ def test_the_same_job_by_cold_spark_submit_and_by_warm_connect(report, shop):
             written = steps.write(contract, interval(DAY), Attempt(f"{owner}/{number}", 1), timed(way, takes[name]))
             assert written is not None
             assert written.batch.counts["rows_in"] > 0
-    cold = report.add("cleaning a day by cold spark-submit", takes["submit"])
-    warm = report.add("the same by warm Connect", takes["connect"])
-    report.add("spark-submit / Connect", [cold / warm], "×")
+    report.add("cleaning a day by cold spark-submit", takes["submit"])
+    report.add("the same by warm Connect", takes["connect"])
+    report.ratio("cold spark-submit / warm Connect", takes["submit"], takes["connect"], at_least=4)

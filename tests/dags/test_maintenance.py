@@ -13,8 +13,21 @@ from lakehouse.settings import settings
 pytestmark = pytest.mark.usefixtures("airflow_home")
 
 
-def context(run_type: str = "scheduled") -> Any:
-    run = SimpleNamespace(run_type=run_type, conf={})
+@pytest.fixture(autouse=True)
+def turns(monkeypatch) -> list[str]:
+    """How turns ended, as the ledger would know it."""
+    from lakehouse.ledger import maintenance_turns, pruning
+
+    found: list[str] = []
+    monkeypatch.setattr("lakehouse.ledger.database.now", lambda: datetime.now(UTC))
+    monkeypatch.setattr(pruning, "prune", lambda before: {"health": 3})
+    monkeypatch.setattr(maintenance_turns, "begin", lambda _: None)
+    monkeypatch.setattr(maintenance_turns, "end", lambda _, outcome: found.append(outcome))
+    return found
+
+
+def context(run_type: str = "scheduled", **conf: str) -> Any:
+    run = SimpleNamespace(run_type=run_type, conf=conf)
     return {"dag_run": run, "ti": SimpleNamespace(dag_id="maintenance_daily", run_id="a run", try_number=1)}
 
 
@@ -47,8 +60,8 @@ def test_outside_its_window_a_scheduled_run_is_put_off_and_one_by_hand_is_not(se
     assert plan.execute(context()) == []
 
 
-def test_a_dataset_that_is_being_written_is_skipped_not_failed(monkeypatch):
-    from airflow.sdk.exceptions import AirflowSkipException
+def test_a_dataset_that_is_being_written_is_skipped_and_one_that_should_not_wait_waits_for_it(monkeypatch, turns):
+    from airflow.sdk.exceptions import AirflowSkipException, TaskDeferred
 
     from lakehouse.maintenance import carried_out
     from lakehouse_airflow.maintenance import MaintainOperator
@@ -60,6 +73,10 @@ def test_a_dataset_that_is_being_written_is_skipped_not_failed(monkeypatch):
     task = MaintainOperator(task_id="maintain", dataset="silver.orders", steps=[])
     with pytest.raises(AirflowSkipException, match=r"put off: silver\.orders is being written by a run"):
         task.execute(context())
+    assert turns == ["put off: silver.orders is being written by a run"]
+    with pytest.raises(TaskDeferred) as waiting:
+        task.execute(context(dataset="silver.orders"))
+    assert waiting.value.trigger.dataset == "silver.orders"
 
 
 def test_maintenance_may_have_a_connect_server_of_its_own(setting, monkeypatch):
@@ -76,7 +93,6 @@ def test_maintenance_may_have_a_connect_server_of_its_own(setting, monkeypatch):
 
 def planned_but(monkeypatch, *broken: str) -> Any:
     """The plan of the daily tier, in which some datasets cannot be looked at."""
-    from lakehouse.ledger import database
     from lakehouse.maintenance import seen
     from lakehouse_airflow.maintenance import PlanOperator
 
@@ -85,12 +101,61 @@ def planned_but(monkeypatch, *broken: str) -> Any:
             raise OverflowError("date value out of range")
         return []
 
-    monkeypatch.setattr(database, "now", lambda: datetime.now(UTC))
     monkeypatch.setattr(seen, "plans", plans)
     return PlanOperator(task_id="plan", tier="daily").execute(context("manual"))
 
 
-def test_a_dataset_that_cannot_be_planned_for_fails_alone(monkeypatch):
+def test_a_run_for_one_dataset_plans_for_it_alone_whatever_the_hour(setting, monkeypatch):
+    from airflow.sdk.exceptions import AirflowException
+
+    from lakehouse.maintenance import seen
+    from lakehouse_airflow.maintenance import PlanOperator
+
+    setting("MAINTENANCE_WINDOW", other_hours())
+    monkeypatch.setattr(seen, "plans", lambda *_: [])
+    plan = PlanOperator(task_id="plan", tier="daily")
+    found = plan.execute(context("operator_triggered", dataset="silver.orders"))
+    assert [one["dataset"] for one in found] == ["silver.orders"]
+    with pytest.raises(AirflowException, match=r"no dataset silver\.none is of tier daily"):
+        plan.execute(context(dataset="silver.none"))
+
+
+class Supervisor:
+    """What a task's process asks of Airflow."""
+
+    def __init__(self, answer: Any) -> None:
+        self.asked: list[Any] = []
+        self.answer = answer
+
+    def send(self, message: Any) -> Any:
+        self.asked.append(message)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+@pytest.mark.parametrize("answer", [None, RuntimeError("Airflow is busy")])
+def test_a_table_that_should_not_wait_is_asked_for_once_and_a_refusal_fails_no_pipeline(answer, monkeypatch):
+    from airflow.sdk.execution_time import task_runner
+
+    from lakehouse.ledger import leases
+    from lakehouse_airflow.operators import ReleaseOperator
+
+    supervisor, released = Supervisor(answer), []
+    monkeypatch.setattr(task_runner, "SUPERVISOR_COMMS", supervisor, raising=False)
+    monkeypatch.setattr(leases, "release", lambda *given: released.append(len(supervisor.asked)))
+    task = ReleaseOperator(task_id="release", dataset="silver.orders")
+    for pulled in (None, "critical__silver_orders__7"):
+        given = context()
+        given["ti"].xcom_pull = lambda task_ids, found=pulled: found
+        task.execute(given)
+    assert released == [0, 0], "the lease is given back before maintenance is asked for"
+    (asked,) = supervisor.asked
+    assert (asked.dag_id, asked.run_id) == ("maintenance_daily", "critical__silver_orders__7")
+    assert asked.conf == {"dataset": "silver.orders"}
+
+
+def test_a_dataset_that_cannot_be_planned_for_fails_alone(monkeypatch, turns):
     from airflow.sdk.exceptions import AirflowFailException
 
     from lakehouse_airflow.maintenance import MaintainOperator
@@ -102,6 +167,7 @@ def test_a_dataset_that_cannot_be_planned_for_fails_alone(monkeypatch):
         AirflowFailException, match=r"silver\.orders could not be planned for: OverflowError: date value"
     ):
         task.execute(context())
+    assert turns == ["failed: silver.orders could not be planned for: OverflowError: date value out of range"]
 
 
 def test_where_no_dataset_can_be_planned_for_the_plan_fails_and_is_retried(monkeypatch):

@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from lakehouse.identities import acting_as
+from lakehouse.roles import Role
 from lakehouse.settings import Settings, settings
 from lakehouse.stack.airflow_env import airflow_environment
 
@@ -118,9 +120,34 @@ def test_a_submitted_job_is_told_its_properties_by_a_file(secrets, job):
     SubmitRunner().run(KEY)
     seen = json.loads((folder / "seen.json").read_text())
     arguments = seen["command"]
-    assert arguments[arguments.index("--properties-file") + 1] == str(settings().spark_submit_conf)
+    assert arguments[arguments.index("--properties-file") + 1] == str(settings().spark_submit_conf("admin"))
     assert arguments[-3:] == [str(APPLICATION), "--job", KEY]
     assert seen["environment"]["LAKEHOUSE_SPARK_MODE"] == "submit"
+    assert seen["environment"]["LAKEHOUSE_ROLE"] == "admin"
+
+
+def test_a_job_is_started_in_the_role_of_whoever_starts_it(secrets, job):
+    from lakehouse_airflow.runner import ConnectRunner
+
+    folder = job(TELLS)
+    with acting_as(Role.INGEST):
+        ConnectRunner().run(KEY)
+    assert json.loads((folder / "seen.json").read_text())["environment"]["LAKEHOUSE_ROLE"] == "ingest"
+
+
+def test_airflows_secrets_backend_wins_over_what_the_stack_says(secrets, job, tmp_path, monkeypatch):
+    from lakehouse_airflow.runner import ConnectRunner
+
+    told = {"conn_type": "spark_connect", "host": "spark.example.org", "port": 443, "password": "from-the-backend"}
+    (tmp_path / "connections.json").write_text(json.dumps({"spark_connect": told}))
+    files = {"connections_file_path": str(tmp_path / "connections.json")}
+    monkeypatch.setenv("AIRFLOW__SECRETS__BACKEND", "airflow.secrets.local_filesystem.LocalFilesystemBackend")
+    monkeypatch.setenv("AIRFLOW__SECRETS__BACKEND_KWARGS", json.dumps(files))
+    folder = job(TELLS)
+    ConnectRunner().run(KEY)
+    seen = json.loads((folder / "seen.json").read_text())["environment"]
+    assert seen["LAKEHOUSE_SPARK_REMOTE"] == "sc://spark.example.org:443"
+    assert seen["LAKEHOUSE_SPARK_TOKEN"] == "from-the-backend"
 
 
 def test_what_the_job_prints_is_in_the_tasks_log(secrets, job, caplog):

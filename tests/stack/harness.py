@@ -8,9 +8,12 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from lakehouse import catalog, settings, store
+from lakehouse.ledger import database
 from lakehouse.settings import Settings
 from lakehouse.stack import lifecycle
 from lakehouse.stack.supervision import Supervisor
@@ -87,3 +90,23 @@ class Stack:
 
     def pid(self, service: str) -> int:
         return Supervisor(self.settings).states()[service].pid
+
+
+@contextmanager
+def inside(stack: Stack) -> Iterator[None]:
+    """This process works on another stack than the tests' shared one."""
+    before = {name: os.environ.get(name) for name in stack.environment}
+    os.environ.update(stack.environment)
+    forget_connections()
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+        forget_connections()
+
+
+def forget_connections() -> None:
+    """The next one who asks connects anew, by the settings of then."""
+    for known in (settings.settings, database.engine, catalog.catalog_of, store._client):
+        known.cache_clear()

@@ -12,7 +12,7 @@ from typing import Literal
 import httpx
 
 # What happens to a commit: it is held before the catalog sees it, or its answer is held, lost or replaced.
-Fault = Literal["held", "answer held", "dropped", 500, 502, 503, 504]
+Fault = Literal["held", "answer held", "dropped", 400, 500, 502, 503, 504]
 _PASSED_ON = ("authorization", "content-type", "idempotency-key")
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from lakehouse.airflow_api import AirflowApi
+from lakehouse.airflow_api import AirflowApi, Run
 from lakehouse.health import health
-from lakehouse.ledger import batches, leases
-from lakehouse.naming import dag_id
+from lakehouse.ledger import batches, leases, maintenance_turns
+from lakehouse.naming import critical_run_id, dag_id
 from lakehouse.sample import Recipe
 from lakehouse.settings import settings
 from tests.stack import answers
@@ -168,8 +168,9 @@ def job_process(dataset: str) -> psutil.Process | None:
     return None
 
 
-def test_a_task_killed_outright_is_retried_and_converges(contracts, api):
+def test_a_task_killed_outright_is_retried_and_converges_and_a_worn_table_is_maintained_at_once(contracts, api):
     shop = Shop.open(contracts, start=f"{FIRST}\nend: {FIRST + timedelta(1)}")
+    change_contract(contracts, shop.bronze, "maintenance: {critical_files: 1}")
     expected = shop.deliver(DAYS[:1], RECIPE)
     eventually(lambda: dag_id(shop.bronze) in api.dags(), 240, "Airflow shows the new contract's DAG")
     api.unpause(dag_id(shop.bronze))
@@ -184,3 +185,13 @@ def test_a_task_killed_outright_is_retried_and_converges(contracts, api):
     assert answers.bronze_count(shop, FIRST) == expected.bronze[FIRST]
     assert len(batches.published_in(shop.bronze, interval(FIRST))) == 1
     assert leases.holder(shop.bronze) is None
+    maintained_at_once(api, shop.bronze)
+
+
+def maintained_at_once(api: AirflowApi, dataset: str) -> None:
+    """The run that published asked for one of maintenance, for this dataset alone."""
+    api.unpause("maintenance_daily")
+    asked = Run("maintenance_daily", critical_run_id(dataset, 0), FIRST, "")
+    eventually(lambda: api.state(asked) == "success", 300, "maintenance has run")
+    assert sorted(task.task_id for task in api.tasks(asked)) == ["maintain", "plan"], "of one dataset"
+    assert maintenance_turns.last()[dataset].outcome == "done"

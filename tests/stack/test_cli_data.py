@@ -18,10 +18,8 @@ from lakehouse.ledger import batches
 from lakehouse.ledger.batches import Batch
 from lakehouse.ledger.database import batches as ledger_table
 from lakehouse.ledger.database import engine
-from tests.stack.tables import drop_namespace
 
-NAMESPACE = "cli_test"
-TABLE = f"{NAMESPACE}.prices"
+TABLE = "silver.cli_test_prices"
 
 app = typer.Typer()
 app.command()(data.query)
@@ -36,12 +34,10 @@ def answer(*arguments: str) -> str:
 @pytest.fixture(scope="module")
 def prices(stack) -> Iterator[str]:
     """One row: a text with everything that could break a format, and a missing number."""
-    drop_namespace(NAMESPACE)
-    catalog().create_namespace(NAMESPACE)
     rows = pa.table({"name": ['[red]"a",\tb'], "price": pa.array([None], pa.float64())})
     catalog().create_table(TABLE, rows.schema).append(rows)
     yield TABLE
-    drop_namespace(NAMESPACE)
+    catalog().drop_table(TABLE)
 
 
 @pytest.fixture
@@ -82,7 +78,7 @@ def test_batches_are_told_from_the_ledger(batch):
 
 
 def test_a_table_whose_contract_is_gone_is_told_and_is_no_error(prices, monkeypatch):
-    monkeypatch.setattr("lakehouse.cli.contracts.LAYERS", (NAMESPACE,))
+    monkeypatch.setattr("lakehouse.cli.contracts.LAYERS", ("silver",))
     done = CliRunner().invoke(app, ["contracts", "check"])
     assert f"{TABLE}: its contract is gone; the table stays\n" in done.stdout
     assert done.exit_code == 0

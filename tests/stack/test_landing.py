@@ -18,6 +18,7 @@ import pytest
 from lakehouse import landing
 from lakehouse.contracts import Bronze
 from lakehouse.landing import LandingError, data_files, missing
+from lakehouse.roles import Role
 from lakehouse.store import client
 from tests.stack.harness import eventually
 
@@ -71,11 +72,11 @@ def folder(stack) -> Callable[..., Folder]:
 @contextmanager
 def at_each(event: str, handler: Callable[..., Any]) -> Iterator[None]:
     """Call the handler at each such event of the S3 client."""
-    client().meta.events.register(event, handler)
+    client(Role.INGEST).meta.events.register(event, handler)
     try:
         yield
     finally:
-        client().meta.events.unregister(event, handler)
+        client(Role.INGEST).meta.events.unregister(event, handler)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import pytest
 
 from lakehouse import steps
 from lakehouse.batch import PUBLISHED
-from lakehouse.catalog import CatalogUnreachable, catalog
+from lakehouse.catalog import CatalogUnreachable, catalog_of
 from lakehouse.ledger import batches, leases
 from lakehouse.plan import Attempt
 from lakehouse.query import run_sql
@@ -36,13 +36,13 @@ def catalog_behind(proxy: Proxy, monkeypatch) -> Iterator[None]:
     with monkeypatch.context() as patch:
         patch.setenv("LAKEHOUSE_CATALOG_URI", proxy.uri)
         settings.cache_clear()
-        catalog.cache_clear()
+        catalog_of.cache_clear()
         try:
             yield
         finally:
             patch.undo()
             settings.cache_clear()
-            catalog.cache_clear()
+            catalog_of.cache_clear()
 
 
 def whole(shop: Shop, expected: int) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table.refs import SnapshotRefType
@@ -31,7 +32,7 @@ from lakehouse.store import client
 from tests.stack import tables
 from tests.stack.shop import in_session
 from tests.stack.tables import loaded
-from tests.stack.worn import DAYS, Worn, in_days, keep, planned, worn_table
+from tests.stack.worn import DAYS, Worn, in_days, keep, key_in, planned, put_aged, worn_table
 
 
 @pytest.fixture
@@ -149,6 +150,29 @@ def test_a_sorted_and_a_z_ordered_rewrite_keep_the_rows(worn, spark):
     worn.holds_its_rows()
 
 
+def test_a_column_that_was_dropped_is_gone_from_the_files_in_time(worn, spark):
+    worn.wear(spark, files=1)
+    spark.sql(f"ALTER TABLE {table_sql(worn.name)} ADD COLUMN secret STRING")
+    spark.sql(f"INSERT INTO {table_sql(worn.name)} SELECT 77, TIMESTAMP '{DAYS[0]} 12:00:00', 231, 'hush'")
+    worn.rows[77] = (DAYS[0], 231)
+    spark.sql(f"ALTER TABLE {table_sql(worn.name)} DROP COLUMN secret")
+    contract, week_on = worn.contract(min_input_files=9), in_days(8)
+    assert holding("secret", worn) == 1
+    assert keep(contract, no_spark, "rewrite_data_files") == [], "it may be a mistake: there is time to undo it"
+    (line,) = keep(contract, in_session(spark), "rewrite_data_files", now=week_on)
+    assert "1 files still hold columns that were dropped" in line
+    assert holding("secret", worn) == 0
+    worn.holds_its_rows()
+    assert keep(contract, no_spark, "rewrite_data_files", now=week_on) == []
+
+
+def holding(column: str, worn: Worn) -> int:
+    """In how many data files of main a column is."""
+    found = loaded(worn.name)
+    paths = [task.file.file_path for task in found.scan().plan_files()]
+    return sum(column in pq.read_schema(found.io.new_input(path).open()).names for path in paths)
+
+
 def test_many_lists_of_files_become_few(worn, spark):
     worn.wear(spark, files=2)
     before = worn.health()
@@ -196,26 +220,6 @@ def test_a_file_that_a_version_names_and_that_is_gone_is_found(worn, spark):
     with pytest.raises(FilesMissing):
         keep(worn.contract(), no_spark, "set_properties")
     assert log.recent(worn.name, 1)[0]["outcome"].startswith("failed: ")
-
-
-def put_aged(key: str, days: int) -> None:
-    """An object as it would be had it been written some days ago; MinIO takes its time from a header."""
-    moment = f"{datetime.now(UTC) - timedelta(days=days):%Y-%m-%dT%H:%M:%SZ}"
-    own = client()
-
-    def age(request, **_: object) -> None:
-        request.headers["x-minio-source-mtime"] = moment
-        request.headers["x-minio-source-replication-request"] = "true"
-
-    own.meta.events.register("before-sign.s3.PutObject", age)
-    try:
-        own.put_object(Bucket="lake", Key=key, Body=b"left behind")
-    finally:
-        own.meta.events.unregister("before-sign.s3.PutObject", age)
-
-
-def key_in(worn: Worn, name: str) -> str:
-    return f"{loaded(worn.name).location().removeprefix('s3://lake/')}/data/{name}"
 
 
 def test_orphans_are_listed_then_removed_and_what_is_young_or_named_stays(worn, spark):

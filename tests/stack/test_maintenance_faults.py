@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
+from threading import Thread
 from typing import Any
 from uuid import uuid4
 
@@ -21,15 +22,19 @@ from pyspark.sql import SparkSession
 from lakehouse.ledger import leases
 from lakehouse.ledger import maintenance as log
 from lakehouse.maintenance.reachable import check, listed
+from lakehouse.naming import versions_of
 from spark_jobs.session import connect
 from tests.stack.harness import eventually
 from tests.stack.proxy import proxied
 from tests.stack.shop import client_of, in_session
 from tests.stack.tables import loaded
-from tests.stack.worn import DAYS, Worn, in_days, keep, planned
+from tests.stack.worn import DAYS, Worn, in_days, keep, key_in, planned, put_aged
 
 pytestmark = pytest.mark.timeout(900)
 COMMITS = ("rewrite_data_files", "rewrite_manifests", "expire_snapshots")
+SWEEP = "remove_orphan_files"
+# Of each fault the first operation is tried by every test run, the others by the long ones.
+EACH = [COMMITS[0], *(pytest.param(one, marks=pytest.mark.full) for one in (*COMMITS[1:], SWEEP))]
 # By what a commit of each holds.
 UPDATES = {
     "rewrite_data_files": b'"add-snapshot"',
@@ -58,6 +63,7 @@ def worn(session) -> Iterator[Worn]:
     found, spark = Worn.made(session()), session()
     found.wear(spark, files=4)
     found.delete(spark, range(15))
+    put_aged(key_in(found, "old.parquet"), 10)
     yield found
     found.drop()
 
@@ -84,7 +90,7 @@ def whole(worn: Worn) -> None:
 
 
 @pytest.mark.parametrize("operation", COMMITS)
-@pytest.mark.parametrize("fault", ["dropped", 503])
+@pytest.mark.parametrize("fault", ["dropped", pytest.param(503, marks=pytest.mark.full)])
 def test_a_commit_whose_answer_is_lost_leaves_a_whole_table(operation, fault, worn, session, stack):
     contract, now = needed(worn, operation)
     spark = session()
@@ -120,8 +126,6 @@ class Killed(Exception):
 
 def killed_when(condition: Callable[[], bool], spark: SparkSession, catalog_uri: str) -> Callable[[Any], None]:
     """Runs the job on a thread, and ends its session when the condition holds."""
-    from threading import Thread
-
     spark.conf.set("spark.sql.catalog.lake.uri", catalog_uri)
 
     def run(job: Any) -> None:
@@ -162,12 +166,24 @@ def data_files(location: str) -> list[str]:
     return [path for path in listed(location) if path.endswith(".parquet")]
 
 
-@pytest.mark.parametrize("operation", ["rewrite_data_files", "expire_snapshots"])
+@pytest.mark.parametrize("operation", EACH)
 def test_a_connect_server_that_is_killed_leaves_a_whole_table(operation, worn, session, stack, running):
+    """While it commits; or, where nothing is committed, while it removes files."""
     contract, now = needed(worn, operation)
     pid = running.pid("spark")
-    with proxied(stack.catalog_uri, UPDATES[operation], "held") as proxy:
-        run = killed_when(proxy.struck.is_set, session(), proxy.uri)
+    with proxied(stack.catalog_uri, UPDATES.get(operation, b""), "held") as proxy:
+        held = killed_when(proxy.struck.is_set, session(), proxy.uri)
+        spark = session()
+
+        def run(job: Any) -> None:
+            if job.call.procedure != SWEEP:
+                held(job)
+            elif job.call.dry_run:
+                in_session(spark)(job)
+            else:
+                Thread(target=lambda: suppressed(in_session(spark), job), daemon=True).start()
+                raise Killed
+
         with pytest.raises(Killed):
             keep(contract, run, operation, now=now)
         os.kill(pid, signal.SIGKILL)
@@ -176,21 +192,42 @@ def test_a_connect_server_that_is_killed_leaves_a_whole_table(operation, worn, s
     finished(worn, operation, in_session(session()))
 
 
-def test_a_maintenance_process_that_is_killed_gives_way_to_the_next(worn, session):
+def suppressed(work: Callable[[Any], None], job: Any) -> None:
+    with suppress(Exception):
+        work(job)
+
+
+@pytest.mark.parametrize("operation", EACH)
+def test_a_maintenance_process_that_is_killed_gives_way_to_the_next(operation, worn, session):
     """The row that it began stays, and says no more; its lease ends with the run that takes over."""
-    program = (
-        "import os, signal, sys\n"
-        "from tests.stack.worn import Worn, keep\n"
-        "worn = Worn(sys.argv[1])\n"
-        "keep(worn.contract(), lambda job: os.kill(os.getpid(), signal.SIGKILL), 'rewrite_data_files')\n"
-    )
-    done = subprocess.run([sys.executable, "-c", program, worn.name], check=False)
+    done = subprocess.run([sys.executable, "-c", KILLED, worn.name, operation], check=False)
     assert done.returncode == -signal.SIGKILL
     assert log.recent(worn.name, 1)[0]["outcome"] == "begun"
-    held = leases.holder(worn.name)
-    assert held is not None
-    leases.release(worn.name, held.owner)  # as its end does, after ten minutes
-    finished(worn, "rewrite_data_files", in_session(session()))
+    for right in (worn.name, versions_of(worn.name)):  # as their end does, after ten minutes
+        held = leases.holder(right)
+        if held:
+            leases.release(right, held.owner)
+        assert held or right != worn.name
+    finished(worn, operation, in_session(session()))
+
+
+# Maintenance that dies when its Spark job is to begin; a list of files is made before, and without the lease.
+KILLED = """
+import os, signal, sys
+from uuid import uuid4
+from spark_jobs.session import connect
+from tests.stack.shop import in_session
+from tests.stack.test_maintenance_faults import needed
+from tests.stack.worn import Worn, keep
+
+def run(job):
+    if not job.call.dry_run:
+        os.kill(os.getpid(), signal.SIGKILL)
+    in_session(connect(str(uuid4())))(job)
+
+contract, now = needed(Worn(sys.argv[1]), sys.argv[2])
+keep(contract, run, sys.argv[2], now=now)
+"""
 
 
 def test_a_writer_that_ignores_the_lease_loses_nothing_and_is_not_taken_for_lost_rows(worn, session):

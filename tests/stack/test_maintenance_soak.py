@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from statistics import median
 from uuid import uuid4
 
 import pytest
@@ -23,6 +24,7 @@ from pyspark.sql import SparkSession
 from lakehouse.catalog import history, ref_snapshot
 from lakehouse.health.score import score
 from lakehouse.ledger import leases
+from lakehouse.ledger import maintenance as log
 from lakehouse.maintenance.carried_out import LeaseHeld
 from lakehouse.maintenance.expiry import READERS
 from lakehouse.maintenance.reachable import check
@@ -186,6 +188,17 @@ def maintaining(soak: Soak, tables: list[Soaked], spark: SparkSession) -> Callab
     return work
 
 
+def leases_held(tables: list[Soaked]) -> str:
+    """For how long maintenance kept writers waiting, by operation, as its own log says."""
+    rows = [row for table in tables for row in log.recent(table.name, 100_000) if row["outcome"] == log.DONE]
+    held: dict[str, list[float]] = {}
+    for row in rows:
+        held.setdefault(row["operation"], []).append(row["detail"]["lease_seconds"])
+    return ", ".join(
+        f"{name}: {len(each)} times, median {median(each):.1f} s, most {max(each):.1f} s" for name, each in held.items()
+    )
+
+
 def test_nothing_is_lost_while_all_are_at_work(stack):
     sessions = [connect(str(uuid4())) for _ in range(4)]
     tables = [Soaked.made(sessions[0]) for _ in range(3)]
@@ -209,6 +222,7 @@ def test_nothing_is_lost_while_all_are_at_work(stack):
             assert score(table.health(), contract.maintenance, contract.retention, datetime.now(UTC)).total >= 60
     finally:
         print(dict(soak.counts))
+        print("the lease was held", leases_held(tables))
         for table in tables:
             table.drop()
         for session in sessions:

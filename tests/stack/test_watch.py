@@ -19,7 +19,7 @@ from psycopg2 import sql
 
 from lakehouse import coverages, naming
 from lakehouse.batch import PUBLISHED, Batch
-from lakehouse.catalog import catalog
+from lakehouse.catalog import catalog, catalog_of
 from lakehouse.intervals import Coverage, Interval
 from lakehouse.ledger import batches, heartbeats, mutes
 from lakehouse.ledger import sla as ledger
@@ -116,7 +116,7 @@ def dataset(database, receiver, nobody, tmp_path, monkeypatch) -> Iterator[str]:
 def _forget() -> None:
     settings.cache_clear()
     engine.cache_clear()
-    catalog.cache_clear()
+    catalog_of.cache_clear()
     coverages._catalog.cache_clear()
 
 

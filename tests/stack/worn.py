@@ -20,6 +20,7 @@ from lakehouse.maintenance.step import Plan
 from lakehouse.naming import table_sql
 from lakehouse.plan import Attempt
 from lakehouse.query import run_sql
+from lakehouse.store import client
 from tests.stack.tables import loaded
 
 DAYS = tuple(date(2026, 1, day) for day in (1, 2, 3))
@@ -116,3 +117,23 @@ def worn_table(spark: SparkSession) -> Iterator[Worn]:
     made = Worn.made(spark)
     yield made
     made.drop()
+
+
+def put_aged(key: str, days: int) -> None:
+    """An object as it would be had it been written some days ago; MinIO takes its time from a header."""
+    moment = f"{datetime.now(UTC) - timedelta(days=days):%Y-%m-%dT%H:%M:%SZ}"
+    own = client()
+
+    def age(request, **_: object) -> None:
+        request.headers["x-minio-source-mtime"] = moment
+        request.headers["x-minio-source-replication-request"] = "true"
+
+    own.meta.events.register("before-sign.s3.PutObject", age)
+    try:
+        own.put_object(Bucket="lake", Key=key, Body=b"left behind")
+    finally:
+        own.meta.events.unregister("before-sign.s3.PutObject", age)
+
+
+def key_in(worn: Worn, name: str) -> str:
+    return f"{loaded(worn.name).location().removeprefix('s3://lake/')}/data/{name}"

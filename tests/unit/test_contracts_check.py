@@ -8,7 +8,7 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from lakehouse.catalog import catalog
+from lakehouse.catalog import catalog_of
 from lakehouse.cli.contracts import contracts
 from lakehouse.settings import settings
 from tests.unit.contract_folder import SILVER, loaded
@@ -19,10 +19,10 @@ def check(tmp_path, monkeypatch) -> Iterator[Callable[[], Result]]:
     """`contracts check` on the folder, with no catalog to be found."""
     monkeypatch.setenv("LAKEHOUSE_CONTRACTS", str(tmp_path))
     monkeypatch.setenv("LAKEHOUSE_CATALOG_URI", "http://127.0.0.1:9")
-    for cached in (settings, catalog):
+    for cached in (settings, catalog_of):
         cached.cache_clear()
     yield lambda: CliRunner().invoke(contracts, ["check"])
-    for cached in (settings, catalog):
+    for cached in (settings, catalog_of):
         cached.cache_clear()
 
 

@@ -102,6 +102,20 @@ def test_what_others_make_of_days_in_avro_does_not_matter(tmp_path, monkeypatch)
     assert health(table).partitions == expected
 
 
+def test_files_that_hold_a_column_which_was_dropped_are_found_and_later_ones_are_not(tmp_path):
+    table = tables.made(tmp_path)
+    tables.append(table, [tables.file("old", 5, metrics=3), tables.file("without", 7, metrics=2)])
+    assert health(table).partitions[0].dropped_files == 0
+    with table.update_schema() as change:
+        change.delete_column("region")
+    before = table.current_snapshot()
+    tables.append(table, [tables.file("new", 9, metrics=2)])
+    found = health(table)
+    assert [(one.dropped_files, one.dropped_bytes) for one in found.partitions] == [(1, 5)]
+    assert before is not None
+    assert found.last_with_dropped == datetime.fromtimestamp(before.timestamp_ms / 1000, UTC)
+
+
 def test_a_rewrite_does_not_make_a_stale_table_look_fresh(tmp_path):
     table = made(tmp_path)
     append(table, [file("a", 5)])

@@ -13,10 +13,11 @@ from lakehouse.contracts import contract
 from lakehouse.contracts.keeping import Maintenance, Retention
 from lakehouse.jobs import Call, Maintained
 from lakehouse.ledger import database, leases
-from lakehouse.maintenance import carried_out, orphans
+from lakehouse.maintenance import acting, carried_out, orphans
 from lakehouse.maintenance.expiry import bounds, expirable
 from lakehouse.maintenance.narrowed import narrowed
 from lakehouse.maintenance.planned import TooYoung
+from lakehouse.maintenance.reachable import FilesMissing
 from lakehouse.maintenance.step import Step
 from lakehouse.plan import Attempt
 from tests.unit.iceberg_tables import append, catalog, file, made, replace
@@ -112,26 +113,33 @@ def test_an_old_plan_removes_no_files_that_are_too_young_by_now_and_lists_them_f
 
 @pytest.mark.parametrize("is_shared", [False, True])
 def test_a_folder_that_is_shared_since_the_plan_was_made_is_not_swept(table, tmp_path, monkeypatch, is_shared):
-    calls: list[bool | None] = []
-
-    def called(_dataset: str, _name: str, call: Call, *_: object) -> Maintained:
-        calls.append(call.dry_run)
-        return Maintained(counters={}, files=("s3://lake/silver/orders/data/strange.parquet",))
-
+    answer = Maintained(counters={}, files=("s3://lake/silver/orders/data/strange.parquet",))
     known = catalog(tmp_path)
     if is_shared:
         known.create_table("silver.other", table.schema(), location=f"{table.location()}/inside")
-    monkeypatch.setattr(carried_out, "_called", called)
-    monkeypatch.setattr(carried_out, "_table", lambda _: table)
+    monkeypatch.setattr(acting, "_called", lambda *_: answer)
     monkeypatch.setattr(orphans, "catalog", lambda: known)
     monkeypatch.setattr(orphans, "mixed", lambda *_: "")  # its data files are only named, and lie elsewhere
     asked = step("remove_orphan_files", older_than=datetime.now(UTC), dry_run=True)
+    tools = acting.Tools("silver.orders", ATTEMPT, print, 0)
     if is_shared:
         with pytest.raises(orphans.NoOrphans, match=r"is shared with silver\.other"):
-            carried_out._remove_orphans("silver.orders", asked, 0, ATTEMPT, print)
+            acting.look_for_orphans(table, asked, tools)
     else:
-        carried_out._remove_orphans("silver.orders", asked, 0, ATTEMPT, print)
-    assert calls == ([True] if is_shared else [True, False])
+        assert acting.look_for_orphans(table, asked, tools) == answer
+
+
+def test_files_are_listed_first_and_removed_only_if_there_are_any(monkeypatch):
+    calls: list[bool | None] = []
+    monkeypatch.setattr(leases, "renew", lambda *_: True)
+    monkeypatch.setattr(acting, "_called", lambda _step, call, *_: calls.append(call.dry_run))
+    asked = step("remove_orphan_files", older_than=datetime.now(UTC), dry_run=True)
+    tools = acting.Tools("silver.orders", ATTEMPT, print, 0)
+    nothing = Maintained(counters={"files": 0})
+    assert acting.act(asked, tools, nothing) == nothing
+    assert calls == []
+    acting.act(asked, tools, Maintained(counters={}, files=("s3://lake/a",)))
+    assert calls == [False]
 
 
 @pytest.fixture
@@ -169,64 +177,129 @@ def test_a_try_that_is_thought_dead_does_not_free_the_lease_of_the_next(ledger):
 class Leases:
     """Who asks for the lease of a dataset, and whether it is still there after so many steps."""
 
-    def __init__(self, monkeypatch, until: int) -> None:
+    def __init__(self, monkeypatch, found, until: int) -> None:
         self.taken_over: list[bool] = []
         self.steps = 0
         self.until = until
         self.released: list[str | None] = []
         monkeypatch.setattr(leases, "acquire", self.acquire)
-        monkeypatch.setattr(leases, "renew", lambda *_: self.steps < self.until)
         monkeypatch.setattr(leases, "release", lambda *given: self.released.append(given[2]))
+        monkeypatch.setattr(carried_out, "_table", lambda _: found)
         monkeypatch.setattr(carried_out, "_tidy", lambda *_: [])
-        monkeypatch.setattr(carried_out, "_take", self.take)
+        monkeypatch.setattr(carried_out, "_act", self.act)
+        monkeypatch.setattr(carried_out, "_proven", lambda *_: f"step {self.steps}")
 
     def acquire(self, *_: object, take_over: bool = True) -> bool:
         self.taken_over.append(take_over)
         return True
 
-    def take(self, *_: object) -> str:
+    def act(self, *_: object) -> bool:
         self.steps += 1
-        return f"step {self.steps}"
+        return self.steps < self.until
 
 
-def test_maintenance_stops_after_the_step_in_which_its_lease_was_lost(monkeypatch):
-    found, lines = Leases(monkeypatch, until=2), []
+def test_maintenance_stops_after_the_step_in_which_its_lease_was_lost(table, monkeypatch):
+    found, lines = Leases(monkeypatch, table, until=2), []
     steps = [step("rewrite_manifests")] * 4
     with pytest.raises(carried_out.LeaseLost, match=r"maintenance of silver\.orders stops: its lease was lost"):
-        lines.extend(carried_out.carry_out(ORDERS, steps, ATTEMPT, print))
+        lines.extend(carried_out.carry_out(ORDERS, steps, ATTEMPT, print, clock=a_while_later))
     assert lines == ["step 1", "step 2"]
     assert found.taken_over == [True, False, False], "a later try of the run is not taken over from"
     assert set(found.released) == {ATTEMPT.id}
 
 
+def a_while_later() -> datetime:
+    return datetime.now(UTC) + 30 * DAY
+
+
 def test_no_job_is_begun_without_the_lease(monkeypatch):
     monkeypatch.setattr(leases, "renew", lambda *_: False)
-    with pytest.raises(carried_out.LeaseLost):
-        carried_out._called("silver.orders", "silver.orders", Call(procedure="rewrite_manifests"), "x", ATTEMPT, print)
+    with pytest.raises(acting.LeaseLost):
+        acting.act(step("rewrite_manifests"), acting.Tools("silver.orders", ATTEMPT, print, 0), Maintained(counters={}))
 
 
-def test_what_may_go_is_judged_by_the_ledgers_clock(monkeypatch):
+def test_what_may_go_is_judged_by_the_ledgers_clock(table, monkeypatch):
     clocks: list[Any] = []
-    Leases(monkeypatch, until=9)
-    monkeypatch.setattr(carried_out, "_take", lambda *given: clocks.append(given[-1]) or "")
+    Leases(monkeypatch, table, until=9)
+    monkeypatch.setattr(carried_out, "_take", lambda *given: clocks.append(given[-1]) or ("", True))
     list(carried_out.carry_out(ORDERS, [step("rewrite_manifests")], ATTEMPT, print))
     assert clocks == [database.now]
 
 
-def test_a_step_is_narrowed_when_it_is_taken(table, monkeypatch):
-    taken: list[Step] = []
-    now = datetime.now(UTC) + 30 * DAY
+class Taking:
+    """A step on a table in files: what is asked of Spark, what is kept in the ledger, and when the lease is held."""
 
-    def answer(_contract: object, one: Step, *_: object) -> Maintained:
-        taken.append(one)
+    def __init__(self, monkeypatch, found) -> None:
+        self.asked: list[Step] = []
+        self.outcomes: list[str] = []
+        self.held = False
+        self.measured_under_lease: list[str] = []
+        self.wrong: Exception | None = None
+        self.missing: Exception | None = None
+        measure = carried_out.health
+        for name, instead in {
+            "_table": lambda _: found,
+            "_keep": lambda *_: None,
+            "act": self.act,
+            "check_files": self.check_files,
+            "health": lambda *given: self.noted("health") or measure(*given),
+        }.items():
+            monkeypatch.setattr(carried_out, name, instead)
+        monkeypatch.setattr(carried_out.log, "begin", lambda *_: 1)
+        monkeypatch.setattr(carried_out.log, "close", lambda _row, outcome, *_, **__: self.outcomes.append(outcome))
+        monkeypatch.setattr(carried_out.measures, "record", lambda *_: None)
+        monkeypatch.setattr(leases, "acquire", lambda *_, **__: setattr(self, "held", True) or True)
+        monkeypatch.setattr(leases, "release", lambda *_: setattr(self, "held", False))
+        monkeypatch.setattr(leases, "renew", lambda *_: True)
+
+    def take(self, one: Step, now: datetime) -> None:
+        carried_out._take(ORDERS, one, acting.Tools("silver.orders", ATTEMPT, print, 0), lambda: now)
+
+    def act(self, one: Step, *_: object) -> Maintained:
+        assert self.held, "a step is taken under the lease"
+        self.asked.append(one)
+        if self.wrong:
+            raise self.wrong
         return Maintained(counters={})
 
-    monkeypatch.setattr(carried_out, "_table", lambda _: table)
-    monkeypatch.setattr(carried_out, "_keep", lambda *_: None)
-    monkeypatch.setattr(carried_out, "_answer", answer)
-    monkeypatch.setattr(carried_out, "check_files", lambda *_: 0)
-    monkeypatch.setattr(carried_out.log, "begin", lambda *_: 1)
-    monkeypatch.setattr(carried_out.log, "close", lambda *_, **__: None)
+    def check_files(self, *_: object) -> int:
+        self.noted("files")
+        if self.missing:
+            raise self.missing
+        return 0
+
+    def noted(self, what: str) -> None:
+        if self.held:
+            self.measured_under_lease.append(what)
+
+
+def test_a_step_is_narrowed_when_it_is_taken(table, monkeypatch):
+    found, now = Taking(monkeypatch, table), datetime.now(UTC) + 30 * DAY
     old = step("expire_snapshots", older_than=now, retain_last=1)
-    carried_out._take(ORDERS, old, 0, ATTEMPT, print, lambda: now)
-    assert taken == [narrowed(old, ORDERS, table.metadata, now)] != [old]
+    found.take(old, now)
+    assert found.asked == [narrowed(old, ORDERS, table.metadata, now)] != [old]
+
+
+def test_nothing_is_measured_or_proven_while_a_writer_would_wait(table, monkeypatch):
+    found = Taking(monkeypatch, table)
+    found.take(step("rewrite_manifests"), a_while_later())
+    assert found.outcomes == ["done"]
+    assert found.measured_under_lease == []
+
+
+def test_a_table_that_was_written_since_it_was_measured_is_measured_again_under_the_lease(table, monkeypatch):
+    found = Taking(monkeypatch, table)
+    monkeypatch.setattr(
+        leases, "acquire", lambda *_, **__: append(table, [file("more", 1)]) or found.__setattr__("held", 1) or True
+    )
+    found.take(step("rewrite_manifests"), a_while_later())
+    assert found.measured_under_lease == ["health"]
+
+
+@pytest.mark.parametrize("missing", [None, FilesMissing("a file is gone")])
+def test_a_step_that_failed_is_looked_at_for_files_that_it_took_along(table, monkeypatch, missing):
+    found = Taking(monkeypatch, table)
+    found.wrong, found.missing = ValueError("Spark is gone"), missing
+    with pytest.raises(type(missing or found.wrong)):
+        found.take(step("rewrite_manifests"), a_while_later())
+    assert found.outcomes == [f"failed: {missing or found.wrong}"]

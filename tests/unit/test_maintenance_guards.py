@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import SetSnapshotRefUpdate
 
+from lakehouse.maintenance import orphans
 from lakehouse.maintenance.expiry import expirable
 from lakehouse.maintenance.orphans import NoOrphans, confirm, mixed, shared
 from lakehouse.maintenance.proof import RowsChanged, check_rows
@@ -83,10 +86,26 @@ def test_every_file_of_every_version_is_reachable(table):
 
 
 def test_a_file_that_a_version_names_is_no_orphan(table):
-    confirm("silver.orders", table, ["s3://lake/silver/orders/data/strange.parquet"])
+    confirm("silver.orders", reachable(table), ["s3://lake/silver/orders/data/strange.parquet"])
     for scheme in ("s3", "s3a"):
         with pytest.raises(NoOrphans, match="1 files would be removed that its versions name"):
-            confirm("silver.orders", table, [f"{scheme}://lake/silver/orders/data/3.parquet"])
+            confirm("silver.orders", reachable(table), [f"{scheme}://lake/silver/orders/data/3.parquet"])
+
+
+@pytest.mark.parametrize(
+    ("off", "told"),
+    [((), "has files in s3a://lake"), (("mixed",), "that its versions name"), (("mixed", "confirm"), "")],
+)
+def test_a_file_that_is_named_under_another_scheme_is_stopped_twice(monkeypatch, off, told):
+    """With both guards off its removal would go on."""
+    named = "s3a://lake/silver/orders/data/named.parquet"
+    found = SimpleNamespace(location=lambda: "s3://lake/silver/orders")
+    monkeypatch.setattr(orphans, "_locations", dict)
+    monkeypatch.setattr(orphans, "reachable", lambda _: [named])
+    for guard in off:
+        monkeypatch.setattr(orphans, guard, lambda *_: "")
+    with pytest.raises(NoOrphans, match=told) if told else nullcontext():
+        orphans.look_again("silver.orders", found, [named.replace("s3a", "s3")])
 
 
 @pytest.mark.parametrize(

@@ -220,3 +220,28 @@ def test_no_contract_can_have_young_files_removed():
     forced = Maintenance.model_construct(orphans_after=timedelta(0), orphans_every=timedelta(0))
     with pytest.raises(TooYoung, match="orphans_after is 3d at least"):
         orphans_before(forced, NOW)
+
+
+def purged(found: TableHealth, **given: Any) -> list[Any]:
+    steps = planned(found, **given).steps
+    return [one for one in steps if one.call and "rewrite-all" in one.call.options]
+
+
+def test_files_that_hold_a_dropped_column_are_written_again_in_time_and_only_they():
+    old = NOW - timedelta(days=8)
+    found = table(part(1, dropped_files=1), part(2), part(3, dropped_files=2, files=3), last_with_dropped=old)
+    (step,) = purged(found)
+    assert step.call.where == "(day = 1) OR (day = 3)"
+    assert step.reason == "in day=1 and 1 more partition 3 files still hold columns that were dropped"
+    assert step.bytes == 200 * MEGABYTE
+    assert purged(found.model_copy(update={"last_with_dropped": NOW - timedelta(days=6)})) == []
+    (unknown,) = purged(found.model_copy(update={"last_with_dropped": None}))
+    assert unknown.call == step.call, "where no version of that time is left, it is long ago"
+
+
+def test_dropped_columns_of_a_partition_that_is_being_written_wait_and_budget_and_slices_are_kept():
+    parts = [part(day, dropped_files=1) for day in range(1, 8)]
+    found = table(*parts, last_with_dropped=NOW - timedelta(days=30))
+    open_from = datetime(2026, 1, 7, tzinfo=UTC)
+    steps = purged(found, open_from=open_from, policy={"slice_mb": 200, "budget_mb": 400})
+    assert [one.call.where for one in steps] == ["(day = 1) OR (day = 2)", "(day = 3) OR (day = 4)"]

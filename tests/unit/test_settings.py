@@ -7,6 +7,7 @@ import re
 import pytest
 from pydantic import SecretStr
 
+from lakehouse.errors import LakehouseError
 from lakehouse.settings import PREFIX, ROOT, Settings
 
 EXAMPLE = re.compile(r"^# (?P<description>.+)\n#(?P<name>[A-Z0-9_]+)=(?P<default>.*)$", re.MULTILINE)
@@ -34,6 +35,35 @@ def test_the_environment_wins_over_the_file(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("LAKEHOUSE_S3_REGION", "from-environment")
     found = Settings(_env_file=file)
     assert (found.s3_region, found.landing_bucket) == ("from-environment", "from-file")
+
+
+@pytest.mark.parametrize("where", ["environment", "file"])
+def test_a_secret_may_come_from_a_file(tmp_path, monkeypatch, where) -> None:
+    (tmp_path / "token").write_text("from-a-file\n")
+    line = f"LAKEHOUSE_CATALOG_TOKEN_FILE={tmp_path / 'token'}\n"
+    if where == "environment":
+        monkeypatch.setenv(*line.strip().split("="))
+    (tmp_path / "env").write_text(line if where == "file" else "LAKEHOUSE_CATALOG_TOKEN=from-env-file\n")
+    assert Settings(_env_file=tmp_path / "env").catalog_token.get_secret_value() == "from-a-file"
+
+
+def test_a_variable_wins_over_the_file_that_one_beside_it_names(tmp_path, monkeypatch) -> None:
+    (tmp_path / "token").write_text("from-a-file")
+    monkeypatch.setenv("LAKEHOUSE_CATALOG_TOKEN_FILE", str(tmp_path / "token"))
+    monkeypatch.setenv("LAKEHOUSE_CATALOG_TOKEN", "itself")
+    assert Settings(_env_file=None).catalog_token.get_secret_value() == "itself"
+
+
+def test_a_secret_of_a_file_is_part_of_the_ledgers_address(tmp_path, monkeypatch) -> None:
+    (tmp_path / "password").write_text("from-a-file")
+    monkeypatch.setenv("LAKEHOUSE_LEDGER_DB_PASSWORD_FILE", str(tmp_path / "password"))
+    assert ":from-a-file@" in Settings(_env_file=None).ledger_url.get_secret_value()
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("LAKEHOUSE_SPARK_TOKEN_FILE", str(tmp_path / "nowhere"))
+    with pytest.raises(LakehouseError, match=r"^LAKEHOUSE_SPARK_TOKEN_FILE names .*nowhere, which cannot be read: No"):
+        Settings(_env_file=None)
 
 
 def test_addresses_follow_the_ports_unless_they_are_given() -> None:

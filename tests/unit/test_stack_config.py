@@ -8,7 +8,9 @@ import stat
 import pytest
 from pydantic import SecretStr
 
+from lakehouse.roles import Role
 from lakehouse.settings import Settings, settings
+from lakehouse.spark_conf import identity_properties
 from lakehouse.stack import paths
 from lakehouse.stack.airflow_env import airflow_environment
 from lakehouse.stack.launch import process_environment
@@ -52,7 +54,11 @@ def test_secrets_are_generated_once_into_a_private_file(env_file) -> None:
 
 def test_every_secret_of_the_local_stack_is_generated() -> None:
     ours = {name for name in Settings.model_fields if name.startswith(("minio_root", "airflow_"))}
-    assert ours - set(GENERATED) == {"airflow_port", "airflow_url", "airflow_api_url", "airflow_user"}
+    named = {"airflow_user", "airflow_operator", "airflow_viewer"}
+    assert ours - set(GENERATED) == {"airflow_port", "airflow_url", "airflow_api_url", *named}
+    secret = {name for name, field in Settings.model_fields.items() if field.annotation is SecretStr}
+    foreign = {"ledger_url", "catalog_credential", "alert_webhook", "alert_routes"}
+    assert secret - set(GENERATED) == foreign
 
 
 def test_generated_secrets_differ_from_each_other(known) -> None:
@@ -108,6 +114,12 @@ def test_services_that_others_need_come_first(known) -> None:
     assert stages == sorted(stages)
 
 
+def test_a_users_own_spark_does_not_lead_the_stacks_one_elsewhere(known):
+    for service in services(known):
+        found = process_environment(service, {"SPARK_REMOTE": "sc://elsewhere", "SPARK_CONNECT_MODE_ENABLED": "1"})
+        assert not found.keys() & {"SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"}
+
+
 def test_a_service_is_marked_as_one_of_its_stack(known) -> None:
     environments = [process_environment(service, {"LANG": "C"}) for service in services(known)]
     assert {env[MARKER] for env in environments} == {str(known.home)}
@@ -120,21 +132,37 @@ def test_spark_gets_the_catalog_uncached_and_its_secrets_redacted(known) -> None
     assert found["spark.scheduler.mode"] == "FAIR"
     assert found["spark.connect.grpc.binding.address"] == "127.0.0.1"
     assert found["spark.connect.authenticate.token"] == known.spark_token.get_secret_value()
-    given = [known.catalog_token, known.s3_secret_key, known.spark_token]
-    with_secrets = [n for n, value in found.items() if any(s.get_secret_value() in value for s in given)]
-    assert len(with_secrets) > len(given)
+    session = identity_properties(known, Role.TRANSFORM)
+    given = [known.catalog_transform_token, known.s3_transform_secret_key, known.spark_token]
+    shown = {**found, **session}
+    with_secrets = [n for n, value in shown.items() if any(s.get_secret_value() in value for s in given)]
+    assert len(with_secrets) == len(given)
     assert [name for name in with_secrets if not re.search(found["spark.redaction.regex"], name)] == []
 
 
+def test_sparks_server_may_do_nothing_but_read_landing_by_itself(known) -> None:
+    found = "".join(connect_properties(known).values())
+    allowed = {"spark_token", "s3_ingest_secret_key"}
+    assert {name for name, value in known.secrets().items() if value in found} == allowed
+
+
+@pytest.mark.parametrize("role", [Role.INGEST, Role.READER])
+def test_a_session_has_its_roles_secrets_alone(known, role) -> None:
+    found = "".join(identity_properties(known, role).values())
+    own = {f"s3_{role}_secret_key", f"catalog_{role}_token"}
+    assert {name for name, value in known.secrets().items() if value in found} == own
+
+
 def test_a_foreign_cluster_is_sent_the_jars_and_nothing_local(known) -> None:
-    found = submit_properties(known.model_copy(update={"spark_master": "spark://cluster:7077"}))
+    found = submit_properties(known.model_copy(update={"spark_master": "spark://cluster:7077"}), Role.INGEST)
     assert "spark.jars" in found
     assert not [name for name in found if name.startswith(("spark.driver.host", "spark.driver.bindAddress"))]
 
 
 def test_an_oauth2_catalog_needs_no_token(known) -> None:
-    updates = {"catalog_token": SecretStr(""), "catalog_credential": SecretStr("id:secret"), "catalog_scope": "lake"}
-    found = submit_properties(known.model_copy(update=updates))
+    none = dict.fromkeys(("catalog_token", "catalog_ingest_token"), SecretStr(""))
+    updates = {**none, "catalog_credential": SecretStr("id:secret"), "catalog_scope": "lake"}
+    found = submit_properties(known.model_copy(update=updates), Role.INGEST)
     assert found["spark.sql.catalog.lake.credential"] == "id:secret"
     assert found["spark.sql.catalog.lake.scope"] == "lake"
     assert "spark.sql.catalog.lake.rest.auth.type" not in found

@@ -25,6 +25,7 @@ class Story:
     due: datetime
     opened_at: datetime
     dataset: str | None = None
+    table: str | None = None  # of the dataset's, the one that is worn
     contract: Contract | None = None
     everybodys: bool = False  # what a service holds up is no single owner's matter
     interval: Interval | None = None
@@ -42,15 +43,17 @@ class Story:
     def subject(self) -> str:
         """What the sentence is about. A stale table is stale as a whole, whichever interval is its newest."""
         whole = self.kind == "fresh"
-        return (self.dataset or "") + ("" if whole else wording.of_interval(self.interval, self.timezone))
+        return (self.table or self.dataset or "") + ("" if whole else wording.of_interval(self.interval, self.timezone))
 
 
 def opening(story: Story) -> Alert:
     """The alert that something is late, with what to try."""
     summary = wording.opened(story.kind, story.subject, story.due, story.opened_at)
-    summary += wording.because(story.cause, story.dataset, story.root) + wording.behind(story.blocks)
+    why = f": {story.detail}" if story.kind == "health" and story.detail else ""  # what was measured says it all
+    summary += why or wording.because(story.cause, story.dataset, story.root)
+    summary += wording.behind(story.blocks)
     facts = _facts(story, story.opened_at) | {
-        "command": advice.command(story.cause, story.dataset, story.interval, story.timezone),
+        "command": advice.command(story.cause, story.table or story.dataset, story.interval, story.timezone),
         "runbook": advice.runbook(story.cause),
     }
     return Alert(event="opened", summary=summary, **facts)

@@ -13,7 +13,7 @@ from lakehouse.causes import Cause
 from lakehouse.settings import ROOT
 
 Event = Literal["opened", "closed"]
-Kind = Literal["ready", "fresh", "heartbeat", "test"]
+Kind = Literal["ready", "fresh", "heartbeat", "health", "maintenance", "test"]
 Severity = Literal["critical", "warning", "info"]
 Reason = Literal["arrived", "withdrawn", "recovered"]
 SCHEMA_FILE = ROOT / "include/docs/alert.schema.json"
@@ -29,12 +29,15 @@ class Alert(BaseModel):
     event: Event = Field(description="opened, and later closed.")
     kind: Kind = Field(
         description="ready: an interval is late; fresh: a table is stale; heartbeat: the watch itself is silent; "
+        "health: a table is past a threshold of its maintenance; maintenance: it is late; "
         "test: somebody tries the channels."
     )
     severity: Severity = Field(description="How bad it is, as the contract says.")
     summary: str = Field(description="One sentence: what is late, since when, by how much, why, who waits behind it.")
     cause: Cause | None = Field(None, description="Why, from a closed list; each has a runbook.")
-    detail: str | None = Field(None, description="The last error line, the gate's numbers, or what is awaited.")
+    detail: str | None = Field(
+        None, description="The last error line, the gate's numbers, what is awaited, or what was measured."
+    )
     root: str | None = Field(None, description="The dataset or service at which the trouble begins.")
     blocks: tuple[str, ...] = Field((), description="Datasets that wait behind it.")
     reason: Reason | None = Field(
@@ -46,7 +49,7 @@ class Alert(BaseModel):
     owner: str | None = Field(None, description="The contract's owner.")
     interval_start: datetime | None = Field(None, description="Start of the interval, included.")
     interval_end: datetime | None = Field(None, description="End of the interval, excluded.")
-    due_at: datetime | None = Field(None, description="When it had to be there.")
+    due_at: datetime | None = Field(None, description="When it had to be there; of kind health: when it was measured.")
     opened_at: datetime = Field(description="When it was found.")
     closed_at: datetime | None = Field(None, description="When it was over; null while it is not.")
     late_seconds: int | None = Field(None, description="From due_at to this event.")

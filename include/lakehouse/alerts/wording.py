@@ -30,33 +30,39 @@ _BECAUSE = {
     Cause.AIRFLOW_DOWN: "Airflow does not answer",
     Cause.CATALOG_DOWN: "the catalog does not answer",
     Cause.WATCH_DOWN: "the watch is down",
+    Cause.TABLE_WORN: "maintenance does not keep up with it",
+    Cause.MAINTENANCE_LATE: "no turn of it has ended well since then",
 }
 
 
 def opened(kind: Kind, subject: str, due: datetime, now: datetime) -> str:
     """What is late, by how much, and since when."""
     late, clock = span(now - due), _clock(due)
-    if kind == "heartbeat":
-        return f"nobody watches the SLAs: the watch's next look was due {late} ago ({clock})"
-    if kind == "fresh":
-        return f"{subject} has been stale for {late} (newer data was due {clock})"
-    if now < due:  # its run has failed: it is told before it is late
+    told = {
+        "heartbeat": f"nobody watches the SLAs: the watch's next look was due {late} ago ({clock})",
+        "fresh": f"{subject} has been stale for {late} (newer data was due {clock})",
+        "health": f"{subject} is worn (measured {clock})",
+        "maintenance": f"maintenance of {subject} is {late} late (due {clock})",
+    }
+    if kind not in told and now < due:  # its run has failed: it is told before it is late
         return f"{subject} will not arrive by itself (due {clock})"
-    return f"{subject} is {late} late (due {clock})"
+    return told.get(kind, f"{subject} is {late} late (due {clock})")
 
 
 def closed(kind: Kind, subject: str, reason: Reason, due: datetime, now: datetime) -> str:
     """What is over, and how late it was."""
     late, clock = span(now - due), _clock(due)
+    told = {
+        "heartbeat": f"the watch looks again, {late} late (due {clock})",
+        "fresh": f"{subject} is fresh again, {late} late (due {clock})",
+        "health": f"{subject} is healthy again, {late} after it was found worn ({clock})",
+        "maintenance": f"maintenance of {subject} is done again, {late} late (due {clock})",
+    }
     if reason == "withdrawn":
         return f"{subject} is no longer asked for by its contract (due {clock})"
-    if kind == "heartbeat":
-        return f"the watch looks again, {late} late (due {clock})"
-    if kind == "fresh":
-        return f"{subject} is fresh again, {late} late (due {clock})"
-    if now < due:
+    if kind not in told and now < due:
         return f"{subject} has arrived in time after all (due {clock})"
-    return f"{subject} has arrived, {late} late (due {clock})"
+    return told.get(kind, f"{subject} has arrived, {late} late (due {clock})")
 
 
 def because(cause: Cause | None, dataset: str | None, root: str | None) -> str:

@@ -15,6 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from lakehouse.errors import LakehouseError
+from lakehouse.identities import acting_as
+from lakehouse.roles import Role
 
 if TYPE_CHECKING:
     from lakehouse.batch import Batch
@@ -29,13 +31,17 @@ def query(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="A JSON list of objects; decimals as text.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="CSV with a head line.")] = False,
+    role: Annotated[
+        Role, typer.Option("--as", help="In which role; a reader sees silver and gold, transform all layers.")
+    ] = Role.READER,
 ) -> None:
     """Ask the lake's tables in SQL, read only. Audit branches are seen only when --at names one."""
     from lakehouse.query import run_sql
 
     if as_json and as_csv:
         raise typer.BadParameter("choose one of --json and --csv")
-    columns, rows = run_sql(sql, at)
+    with acting_as(role):
+        columns, rows = run_sql(sql, at)
     if as_json:
         typer.echo(json.dumps([dict(zip(columns, row, strict=True)) for row in rows], indent=2, default=_text))
     elif as_csv:

@@ -10,12 +10,15 @@ import typer
 
 from lakehouse.cli.data import show
 from lakehouse.errors import Failures, LakehouseError
+from lakehouse.identities import acting_as
+from lakehouse.roles import Role
 
 if TYPE_CHECKING:
     from lakehouse.health.inspected import Inspected
     from lakehouse.health.model import PartitionHealth
 
 
+@acting_as(Role.MAINTENANCE)
 def health(
     table: Annotated[str | None, typer.Argument(help="Such as silver.orders, or a companion; else all.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For programs, with every partition.")] = False,

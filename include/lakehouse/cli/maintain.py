@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import json
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated, Any
 from uuid import uuid4
 
@@ -11,6 +12,8 @@ import typer
 
 from lakehouse.cli.data import show
 from lakehouse.errors import Failures
+from lakehouse.identities import acting_as
+from lakehouse.roles import Role
 
 if TYPE_CHECKING:
     from lakehouse.contracts import AnyContract
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 maintenance = typer.Typer(no_args_is_help=True)
 
 
+@acting_as(Role.MAINTENANCE)
 def maintain(
     table: Annotated[str | None, typer.Argument(help="Such as silver.orders, or a companion; else all.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done, and why.")] = False,
@@ -44,7 +48,7 @@ def maintain(
             for inspected, plan in found if not as_json else ():
                 typer.echo("\n".join(lines(inspected, plan)))
             if not dry_run:
-                _act(contract, steps)
+                _act(contract, steps, whole=table in (None, contract.dataset))
     if as_json:
         typer.echo(json.dumps([step.model_dump(mode="json") for step in everything], indent=2))
     elif dry_run:
@@ -52,16 +56,18 @@ def maintain(
     failures.check()
 
 
-def _act(contract: AnyContract, steps: list[Step]) -> None:
-    """Carry the steps out; a dataset that is being written is left for another time."""
+def _act(contract: AnyContract, steps: list[Step], *, whole: bool) -> None:
+    """Carry the steps out; a dataset that is being written is left for another time. A companion alone is no turn."""
     from lakehouse.local_jobs import run_maintenance
     from lakehouse.maintenance.carried_out import LeaseHeld, carry_out
+    from lakehouse.maintenance.turn import turn
     from lakehouse.plan import Attempt
 
     attempt = Attempt(f"cli/{getpass.getuser()}/{uuid4().hex}", 1)
     try:
-        for line in carry_out(contract, steps, attempt, run_maintenance):
-            typer.echo(line)
+        with turn(contract.dataset) if whole else nullcontext():
+            for line in carry_out(contract, steps, attempt, run_maintenance):
+                typer.echo(line)
     except LeaseHeld as held:
         typer.echo(f"put off: {held}")
 

@@ -12,8 +12,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from lakehouse.identities import acting_as
+from lakehouse.roles import Role
 from lakehouse.settings import Settings, settings
-from lakehouse.stack import jars, lifecycle, minio, pipeline
+from lakehouse.stack import jars, lifecycle, minio, pipeline, rotation
 from lakehouse.stack.secret_file import ensure_secrets
 
 Update = Callable[[str], None]
@@ -42,6 +44,7 @@ def fetch(console: Console) -> None:
 
 def start(console: Console, only: str = "") -> Settings:
     """Secrets, what must be fetched, then the services."""
+    rotation.refuse_half_way(settings())
     known = ensure_secrets()
     fetch(console)
     with step(console, "services") as update:
@@ -82,7 +85,8 @@ def show_gold(console: Console) -> None:
     """Print gold.daily_sales as a table."""
     from lakehouse.query import run_sql
 
-    columns, rows = run_sql(GOLD)
+    with acting_as(Role.READER):
+        columns, rows = run_sql(GOLD)
     table = Table(*columns, title="gold.daily_sales")
     for row in rows[:ROWS_SHOWN]:
         table.add_row(*(str(value) for value in row))

@@ -48,6 +48,18 @@ class Maintenance(Strict):
         "3d", validate_default=True, description="Files that no version names are removed at this age; 3d at least."
     )
     orphans_every: Duration = Field("7d", validate_default=True, description="How often such files are looked for.")
+    dropped_after: Duration = Field(
+        "7d",
+        validate_default=True,
+        description="Files that still hold a dropped column are written again this long after it was last written; "
+        "its bytes are gone when the versions before that have expired.",
+    )
+    critical_files: int = Field(
+        1_000,
+        ge=1,
+        description="Files, of data and deletes, more than when the table was last looked at: from so many on the "
+        "pipeline that wrote them has it maintained at once.",
+    )
     budget_mb: int = Field(51_200, ge=1, description="Most that is rewritten of a table in one window.")
     slice_mb: int = Field(512, ge=1, description="Most that is rewritten at once: a writer waits for that long.")
     most_small: Share = Field("30%", validate_default=True, description="Share of small files that is too many.")

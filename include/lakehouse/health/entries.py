@@ -19,6 +19,8 @@ from pyiceberg.manifest import ManifestEntryStatus, ManifestFile
 # Iceberg's ids of the fields that are read: an entry's, and those of the file that it names.
 _STATUS, _FILE = 0, 2
 _CONTENT, _PATH, _PARTITION, _ROWS, _BYTES, _DELETES_FROM, _PART = 134, 100, 102, 103, 104, 143, 145
+# Sizes of columns, by the columns' ids: read only where somebody asks which columns a file holds.
+_COLUMNS, _KEY = 108, "key"
 _ASKED = {_STATUS, _FILE, _CONTENT, _PATH, _PARTITION, _ROWS, _BYTES, _DELETES_FROM, _PART}
 _OF_TIME = re.compile(r'"logicalType"(\s*:\s*"(?:date|time-|timestamp-|local-timestamp-))')
 _Schema = dict[str, Any]
@@ -33,15 +35,17 @@ class Entry(NamedTuple):
     rows: int
     bytes: int
     deletes_from: str | None
+    columns: frozenset[int] = frozenset()
 
 
-def live_entries(manifest: ManifestFile, io: FileIO) -> Iterator[Entry]:
-    """The files that a manifest holds, those that it removes left out."""
+def live_entries(manifest: ManifestFile, io: FileIO, *, with_columns: bool = False) -> Iterator[Entry]:
+    """The files that a manifest holds, those that it removes left out; with the ids of their columns, if asked."""
     with io.new_input(manifest.manifest_path).open() as stream:
         content, written = _plain(stream.read())
-    status, file = (_names(written)[asked] for asked in (_STATUS, _FILE))
+    status, file = (_names(written)[number] for number in (_STATUS, _FILE))
     named = _names(_fields(written)[_FILE]["type"])
-    for entry in cast("Iterator[_Schema]", fastavro.reader(BytesIO(content), _narrowed(written))):
+    asked = _ASKED | {_COLUMNS} if with_columns else _ASKED
+    for entry in cast("Iterator[_Schema]", fastavro.reader(BytesIO(content), _narrowed(written, asked))):
         if entry[status] != ManifestEntryStatus.DELETED:
             yield _read(entry[file], named)
 
@@ -70,6 +74,7 @@ def _read(file: Mapping[str, Any], named: Mapping[int, str]) -> Entry:
         # Deletion vectors share a file, and each is a part of it.
         bytes=value(_BYTES) if part is None else part,
         deletes_from=value(_DELETES_FROM),
+        columns=frozenset(one[_KEY] for one in value(_COLUMNS) or ()),
     )
 
 
@@ -81,9 +86,9 @@ def _names(record: _Schema) -> dict[int, str]:
     return {number: field["name"] for number, field in _fields(record).items()}
 
 
-def _narrowed(written: _Schema) -> _Schema:
+def _narrowed(written: _Schema, asked: set[int]) -> _Schema:
     """The schema of an entry with only the fields that are asked for."""
-    wanted = [field for number, field in _fields(written).items() if number in _ASKED]
+    wanted = [field for number, field in _fields(written).items() if number in asked]
     file = _fields(written)[_FILE]["type"]
-    narrow = {**file, "fields": [field for number, field in _fields(file).items() if number in _ASKED]}
+    narrow = {**file, "fields": [field for number, field in _fields(file).items() if number in asked]}
     return {**written, "fields": [{**one, "type": narrow} if one["field-id"] == _FILE else one for one in wanted]}

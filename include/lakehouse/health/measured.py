@@ -39,6 +39,8 @@ class _Group:
     delete_bytes: int = 0
     deleted_rows: int = 0
     manifests: int = 0
+    dropped_files: int = 0
+    dropped_bytes: int = 0
 
     def add(self, other: _Group) -> None:
         self.sizes.extend(other.sizes)
@@ -47,13 +49,15 @@ class _Group:
         self.delete_bytes += other.delete_bytes
         self.deleted_rows += other.deleted_rows
         self.manifests += other.manifests
+        self.dropped_files += other.dropped_files
+        self.dropped_bytes += other.dropped_bytes
 
 
 def health(found: Table, target_bytes: int = TARGET) -> TableHealth:
     """A table's health by main's newest snapshot. Reads manifests; no data file is opened."""
     snapshot = found.snapshot_by_id(ref_snapshot(found) or 0)
     manifests = [one for one in snapshot.manifests(found.io) if _alive(one)] if snapshot else []
-    groups = _grouped(manifests, found.io)
+    groups = _grouped(manifests, found.io, dropped_columns(found))
     partitions = tuple(_partition(found, key, group, target_bytes) for key, group in groups.items())
     sizes = sorted(size for group in groups.values() for size in group.sizes)
     return TableHealth(
@@ -88,6 +92,7 @@ def _of_metadata(found: Table, snapshot: Snapshot | None) -> dict[str, Any]:
         "tags": sum(ref.snapshot_ref_type == SnapshotRefType.TAG for ref in refs),
         "metadata_bytes": len(found.io.new_input(found.metadata_location)) if found.metadata_location else 0,
         "written_at": _written_at(found, snapshot),
+        "last_with_dropped": _last_with(found, dropped_columns(found)),
         "format_version": found.metadata.format_version,
         "snapshot_id": snapshot.snapshot_id if snapshot else None,
     }
@@ -116,23 +121,39 @@ def _alive(manifest: ManifestFile) -> bool:
     return manifest.has_added_files() or manifest.has_existing_files()
 
 
-def _grouped(manifests: Sequence[ManifestFile], io: FileIO) -> dict[_Key, _Group]:
+def dropped_columns(found: Table) -> frozenset[int]:
+    """The ids of columns that the table once had, and has no more."""
+    ids = {number for schema in found.metadata.schemas for number in schema.field_ids}
+    return frozenset(ids - set(found.schema().field_ids))
+
+
+def _last_with(found: Table, columns: frozenset[int]) -> datetime | None:
+    """When the newest version was written that had one of these columns; None where no such version is known."""
+    having = {schema.schema_id for schema in found.metadata.schemas if columns & set(schema.field_ids)}
+    times = [one.timestamp_ms for one in found.metadata.snapshots if one.schema_id in having]
+    return datetime.fromtimestamp(max(times) / 1000, UTC) if times else None
+
+
+def _grouped(manifests: Sequence[ManifestFile], io: FileIO, dropped: frozenset[int]) -> dict[_Key, _Group]:
     groups: dict[_Key, _Group] = {}
     with ThreadPoolExecutor(_READERS, thread_name_prefix="manifests") as readers:
-        for part in readers.map(lambda one: _sums(one, io), manifests):
+        for part in readers.map(lambda one: _sums(one, io, dropped), manifests):
             for key, sums in part.items():
                 groups.setdefault(key, _Group()).add(sums)
     return groups
 
 
-def _sums(manifest: ManifestFile, io: FileIO) -> dict[_Key, _Group]:
+def _sums(manifest: ManifestFile, io: FileIO, dropped: frozenset[int]) -> dict[_Key, _Group]:
     """One manifest's sums by partition."""
     groups: dict[_Key, _Group] = {}
-    for entry in live_entries(manifest, io):
+    for entry in live_entries(manifest, io, with_columns=bool(dropped)):
         group = groups.setdefault((manifest.partition_spec_id, entry.partition), _Group(manifests=1))
         if entry.is_data:
             group.sizes.append(entry.bytes)
             group.rows += entry.rows
+            if dropped & entry.columns:
+                group.dropped_files += 1
+                group.dropped_bytes += entry.bytes
         else:
             group.delete_files += 1
             group.delete_bytes += entry.bytes
@@ -160,6 +181,8 @@ def _partition(found: Table, key: _Key, group: _Group, target_bytes: int) -> Par
         deleted_rows=group.deleted_rows,
         manifests=group.manifests,
         needed_files=max(1, -(-sum(sizes) // target_bytes)),
+        dropped_files=group.dropped_files,
+        dropped_bytes=group.dropped_bytes,
     )
 
 

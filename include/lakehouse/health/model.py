@@ -30,6 +30,8 @@ class PartitionHealth(Facts):
     deleted_rows: int
     manifests: int = Field(description="Lists of files that name some of it.")
     needed_files: int = Field(description="As many as it would have, were all of the target's size.")
+    dropped_files: int = Field(0, description="That still hold columns which the table has no more.")
+    dropped_bytes: int = Field(0, description="In these files, all columns counted.")
 
     @property
     def deleted_share(self) -> float:
@@ -63,6 +65,9 @@ class TableHealth(Facts):
     tags: int = 0
     metadata_bytes: int = Field(0, description="Of metadata.json, which every reader loads first.")
     written_at: datetime | None = Field(None, description="Of the newest change of rows; maintenance is none.")
+    last_with_dropped: datetime | None = Field(
+        None, description="When the newest version was written that had a column which the table has no more."
+    )
     format_version: int = 2
     target_bytes: int = Field(128 << 20, description="The file size that small files were measured by.")
     snapshot_id: int | None = None

@@ -219,6 +219,32 @@ health = Table(
     Index("health_by_table", "table_name", "id"),
 )
 
+maintenance_turns = Table(
+    "maintenance_turns",
+    metadata,
+    Column("dataset", String, primary_key=True),
+    Column("begun_at", _Time, nullable=False),
+    Column("ended_at", _Time),
+    Column("done_at", _Time),  # when one last ended well
+    Column("outcome", Text, nullable=False),  # of the last one
+)
+
+troubles = Table(
+    "troubles",
+    metadata,
+    Column("alert_id", String, primary_key=True),
+    Column("dataset", String, nullable=False),
+    Column("table_name", String, nullable=False),
+    Column("kind", String, nullable=False),  # what is past its threshold, or late
+    Column("severity", String, nullable=False),
+    Column("detail", Text, nullable=False),
+    Column("due_at", _Time, nullable=False),
+    Column("opened_at", _Time, nullable=False),
+    Column("told_at", _Time),
+    Column("closed_at", _Time),
+    Index("troubles_open", "table_name", "kind", unique=True, postgresql_where=text("closed_at IS NULL")),
+)
+
 _CREATION_LOCK = 7_316_542_001
 # A process that is stopped or lost in the middle must not hold what it has locked for ever.
 _OPTIONS = "-c timezone=utc -c statement_timeout=60000 -c idle_in_transaction_session_timeout=120000"

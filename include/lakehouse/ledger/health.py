@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import func, insert, select
+from sqlalchemy import func, insert, select, text
 
 from lakehouse.health.model import TableHealth
 from lakehouse.health.score import Concern, Score
@@ -48,3 +48,27 @@ def recent(table: str, limit: int) -> list[Measured]:
     with engine().connect() as connection:
         rows = list(connection.execute(statement))
     return [Measured(row.at, row.score, TableHealth.model_validate(row.facts), row.concerns) for row in rows]
+
+
+def newest_files(table: str) -> tuple[int, int]:
+    """The number of a table's newest measurement, and how many files, of data and deletes, it found; 0 of none."""
+    statement = (
+        select(measures.c.id, measures.c.facts["files"], measures.c.facts["delete_files"])
+        .where(measures.c.table_name == table)
+        .order_by(measures.c.id.desc())
+        .limit(1)
+    )
+    with engine().connect() as connection:
+        row = connection.execute(statement).first()
+    return (row[0], row[1] + row[2]) if row else (0, 0)
+
+
+def newest_concerns(tables: Collection[str]) -> dict[str, tuple[datetime, dict[str, str]]]:
+    """When each of these tables was last measured, and what was past its threshold then."""
+    statement = text(
+        "SELECT found.table_name, found.at, found.concerns FROM unnest(CAST(:tables AS text[])) AS asked(name), "
+        "LATERAL (SELECT * FROM health WHERE table_name = asked.name ORDER BY id DESC LIMIT 1) AS found"
+    )
+    with engine().connect() as connection:
+        rows = connection.execute(statement, {"tables": sorted(tables)}).all()
+    return {row.table_name: (row.at, row.concerns) for row in rows}

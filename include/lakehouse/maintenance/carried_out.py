@@ -1,54 +1,59 @@
-"""Carrying a plan out: each step under the lease, which is given back in between; before and after are kept."""
+"""Carrying a plan out: each step under the lease, which is given back in between; before and after are kept.
+
+The lease is held for the step alone. What is measured before it, and proven after it, is read from versions of the
+table that do not change any more, while others may write.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from pyiceberg.table import Table
-from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
 
-from lakehouse import jobs, naming
-from lakehouse.catalog import catalog, table
+from lakehouse.catalog import ref_snapshot, table
 from lakehouse.contracts.load import loaded
 from lakehouse.contracts.model import AnyContract
-from lakehouse.errors import LakehouseError
 from lakehouse.health import TableHealth, health
-from lakehouse.health.score import score, told
-from lakehouse.jobs import Call, Maintained, MaintainJob
+from lakehouse.health.score import Score, concerns, score, told
+from lakehouse.jobs import Maintained
+from lakehouse.ledger import health as measures
 from lakehouse.ledger import leases
 from lakehouse.ledger import maintenance as log
 from lakehouse.ledger.database import now as ledger_time
+from lakehouse.maintenance.acting import LeaseLost, RunJob, Tools, act, look_for_orphans, lost
 from lakehouse.maintenance.narrowed import narrowed
-from lakehouse.maintenance.orphans import check_allowed, confirm
 from lakehouse.maintenance.proof import RowsChanged, check_rows, own_versions
+from lakehouse.maintenance.reachable import FilesMissing
 from lakehouse.maintenance.reachable import check as check_files
 from lakehouse.maintenance.step import Step
 from lakehouse.plan import Attempt, settle
 from lakehouse.retention import drop_old_branches, keep_inputs
 from lakehouse.steps import LeaseHeld, take_lease
 
-RunJob = Callable[[MaintainJob], None]
 Clock = Callable[[], datetime]
 _LISTED = 100  # of the files that a procedure names, this many are kept in the ledger
+_LOOKS = 3  # at files of versions that another maintenance may be expiring
 
 
-@dataclass(frozen=True)
-class Done:
-    """What a step answered, and the table before and after it."""
+@dataclass
+class Taken:
+    """One step that is being taken: its row in the ledger, and the table before and after it."""
 
+    step: Step
     before: TableHealth
-    after: TableHealth
-    answer: Maintained
-    read: int
-    written: int
+    started: float = field(default_factory=time.monotonic)
+    row: int | None = None
+    answer: Maintained = field(default_factory=lambda: Maintained(counters={}))
+    left: Table | None = None  # as the step left it; others may have written since
+    lease_seconds: float = 0.0
 
-
-class LeaseLost(LakehouseError):
-    """Somebody else may write the dataset by now."""
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.started
 
 
 def carry_out(
@@ -71,12 +76,10 @@ def carry_out(
     for number, step in enumerate(steps):
         if number:
             time.sleep(pause)
-        with _leased(contract.dataset, attempt, take_over=False):
-            line = _take(contract, step, number, attempt, run, clock)
-            ours = leases.renew(contract.dataset, attempt.run, attempt.id)
+        line, ours = _take(contract, step, Tools(contract.dataset, attempt, run, number), clock)
         yield line
         if not ours:
-            raise _lost(contract.dataset)
+            raise lost(contract.dataset)
 
 
 @contextmanager
@@ -87,10 +90,6 @@ def _leased(dataset: str, attempt: Attempt, *, take_over: bool = True) -> Iterat
             yield
     finally:
         leases.release(dataset, attempt.run, attempt.id)
-
-
-def _lost(dataset: str) -> LeaseLost:
-    return LeaseLost(f"maintenance of {dataset} stops: its lease was lost, and somebody else may be writing")
 
 
 def _tidy(contract: AnyContract, clock: Clock) -> Iterator[str]:
@@ -110,107 +109,96 @@ def _keep(contract: AnyContract, clock: Clock) -> None:
     keep_inputs(contract.dataset, known, clock(), all_known=not everything.problems)
 
 
-def _take(contract: AnyContract, step: Step, number: int, attempt: Attempt, run: RunJob, clock: Clock) -> str:
-    """One step, with its row in the ledger, whatever becomes of it."""
-    policy, retention = contract.maintenance, contract.retention
-    before, started = _health(step.table, policy.target_bytes), time.monotonic()
-    points = score(before, policy, retention, clock()).total
-    if step.operation == "expire_snapshots":
-        _keep(contract, clock)
-    step = narrowed(step, contract, _table(step.table).metadata, clock())
-    row = log.begin(step.table, step.operation, step.reason, before, points)
-    try:
-        done = _done(step, before, _answer(contract, step, number, attempt, run), policy.target_bytes)
-        checked = _proven(step, done)
-    except Exception as error:
-        log.close(row, f"failed: {error}", time.monotonic() - started)
-        raise
-    after = score(done.after, policy, retention, clock()).total
-    log.close(
-        row,
-        log.DONE,
-        time.monotonic() - started,
-        after=done.after.without_partitions().model_dump(mode="json"),
-        score_after=after,
-        bytes_read=done.read,
-        bytes_written=done.written,
-        files_checked=checked,
-        detail={**done.answer.counters, "files": list(done.answer.files[:_LISTED])},
-    )
-    return _line(step, done, points, after)
-
-
-def _answer(contract: AnyContract, step: Step, number: int, attempt: Attempt, run: RunJob) -> Maintained:
-    """Do it: by the catalog alone, or by Spark."""
-    if step.operation == "set_properties":
-        return _set_properties(step.table, step.properties)
+def _take(contract: AnyContract, step: Step, tools: Tools, clock: Clock) -> tuple[str, bool]:
+    """One step, with its row in the ledger, whatever becomes of it; and whether the lease was ours to the end."""
+    found = _table(step.table)
+    taken = Taken(narrowed(step, contract, found.metadata, clock()), health(found, contract.maintenance.target_bytes))
     if step.operation == "remove_orphan_files":
-        return _remove_orphans(contract.dataset, step, number, attempt, run)
-    return _called(contract.dataset, step.table, _call(step), f"{step.operation}-{number}", attempt, run)
+        taken.answer = look_for_orphans(found, taken.step, tools)
+    try:
+        with _leased(contract.dataset, tools.attempt, take_over=False):
+            begun = time.monotonic()
+            ours = _act(contract, taken, tools, clock)
+            taken.lease_seconds = time.monotonic() - begun
+        return _proven(contract, taken, clock()), ours
+    except Exception as error:
+        if taken.row is not None:
+            _close_failed(taken.row, taken, error)
+        raise
 
 
-def _call(step: Step) -> Call:
-    if step.call is None:
-        raise ValueError(f"{step.table}: {step.operation} needs a call, and the plan gave none")
-    return step.call
+def _act(contract: AnyContract, taken: Taken, tools: Tools, clock: Clock) -> bool:
+    """What needs the lease, and nothing else; whether it is still ours at the end."""
+    if taken.step.operation == "expire_snapshots":
+        _keep(contract, clock)
+    found = _table(taken.step.table)
+    if ref_snapshot(found) != taken.before.snapshot_id:  # somebody has written since it was measured
+        taken.before = health(found, contract.maintenance.target_bytes)
+    taken.step = narrowed(taken.step, contract, found.metadata, clock())
+    points = score(taken.before, contract.maintenance, contract.retention, clock()).total
+    taken.row = log.begin(taken.step.table, taken.step.operation, taken.step.reason, taken.before, points)
+    taken.answer = act(taken.step, tools, taken.answer)
+    taken.left = _table(taken.step.table)
+    return leases.renew(contract.dataset, tools.attempt.run, tools.attempt.id)
 
 
-def _set_properties(name: str, properties: dict[str, str]) -> Maintained:
-    found = _table(name)
-    same = AssertTableUUID(uuid=found.metadata.table_uuid)
-    catalog().commit_table(found, (same,), (SetPropertiesUpdate(updates=properties),))
-    return Maintained(counters={"properties": len(properties)})
-
-
-def _remove_orphans(dataset: str, step: Step, number: int, attempt: Attempt, run: RunJob) -> Maintained:
-    """List first, look at the list by other means, and only then remove."""
-    verb, call = f"{step.operation}-{number}", _call(step)
-    listed = _called(dataset, step.table, call, f"{verb}-list", attempt, run)
-    if not listed.files:
-        return listed
-    found = _table(step.table)
-    check_allowed(step.table, found)
-    confirm(step.table, found, listed.files)
-    return _called(dataset, step.table, call.model_copy(update={"dry_run": False}), verb, attempt, run)
-
-
-def _called(dataset: str, name: str, call: Call, verb: str, attempt: Attempt, run: RunJob) -> Maintained:
-    """One of Iceberg's procedures, as a Spark job, if the lease is still ours."""
-    if not leases.renew(dataset, attempt.run, attempt.id):
-        raise _lost(dataset)
-    verb = f"{verb}-{naming.dag_id(name)}"
-    job = MaintainJob(
-        key=naming.job_key(dataset, attempt.id, verb),
-        session_id=attempt.session(verb),
-        stale_sessions=attempt.stale_sessions(verb),
-        table=name,
-        call=call,
+def _proven(contract: AnyContract, taken: Taken, now: datetime) -> str:
+    """No row more or less than before, and every file that a version names is there; then the row is closed."""
+    step, left, policy = taken.step, taken.left or _table(taken.step.table), contract.maintenance
+    after = health(left, policy.target_bytes)
+    check_rows(step.table, left, taken.before.snapshot_id)
+    checked = _all_there(step.table, left)
+    points = score(after, policy, contract.retention, now)
+    read, written = _work(left, taken.before.snapshot_id)
+    files, lease = list(taken.answer.files[:_LISTED]), round(taken.lease_seconds, 2)
+    log.close(
+        taken.row or 0,
+        log.DONE,
+        taken.seconds,
+        after=after.without_partitions().model_dump(mode="json"),
+        score_after=points.total,
+        bytes_read=read,
+        bytes_written=written,
+        files_checked=checked,
+        detail={**taken.answer.counters, "files": files, "lease_seconds": lease},
     )
-    jobs.hand_over(job)
-    run(job)
-    return jobs.maintained(job.key)
+    measures.record(step.table, after, points, concerns(after, policy))
+    return _line(taken, after, score(taken.before, policy, contract.retention, now), points, written)
 
 
-def _done(step: Step, before: TableHealth, answer: Maintained, target_bytes: int) -> Done:
-    """The table as it is now, and what maintenance's own versions since then read and wrote."""
-    found = _table(step.table)
+def _close_failed(row: int, taken: Taken, error: Exception) -> None:
+    """Close the row; a step that failed must not have taken a file with it, and if it has, that is what is told."""
+    try:
+        check_files(taken.step.table, _table(taken.step.table))
+    except FilesMissing as missing:
+        log.close(row, f"failed: {missing}", taken.seconds)
+        raise missing from error
+    except Exception:  # noqa: BLE001, S110  # the catalog or the store may be what failed
+        pass
+    log.close(row, f"failed: {error}", taken.seconds)
+
+
+def _all_there(name: str, left: Table) -> int:
+    """How many files the table's versions name, all of which are there, but for versions that expire meanwhile."""
+    for look in range(1, _LOOKS + 1):
+        try:
+            return check_files(name, left)
+        except (FilesMissing, FileNotFoundError):
+            named = {one.snapshot_id for one in left.metadata.snapshots}
+            left = _table(name)
+            if look == _LOOKS or named <= {one.snapshot_id for one in left.metadata.snapshots}:
+                raise
+    raise AssertionError
+
+
+def _work(left: Table, since: int | None) -> tuple[int, int]:
+    """What maintenance's own versions since then read and wrote, in bytes."""
     read = written = 0
-    for one in own_versions(found, before.snapshot_id):
+    for one in own_versions(left, since):
         summary = one.summary.additional_properties if one.summary else {}
         read += int(summary.get("removed-files-size", 0))
         written += int(summary.get("added-files-size", 0))
-    return Done(before, health(found, target_bytes), answer, read, written)
-
-
-def _proven(step: Step, done: Done) -> int:
-    """No row more or less than before, and every file that a version names is there; returns how many these are."""
-    found = _table(step.table)
-    check_rows(step.table, found, done.before.snapshot_id)
-    return check_files(step.table, found)
-
-
-def _health(name: str, target_bytes: int) -> TableHealth:
-    return health(_table(name), target_bytes)
+    return read, written
 
 
 def _table(name: str) -> Table:
@@ -220,18 +208,19 @@ def _table(name: str) -> Table:
     return found
 
 
-def _line(step: Step, done: Done, before: int, after: int) -> str:
+def _line(taken: Taken, after: TableHealth, was: Score, now: Score, written: int) -> str:
+    step, before = taken.step, taken.before
     told_of = {
-        "rewrite_data_files": f"files {done.before.files} → {done.after.files}, {told(done.written)} written",
-        "rewrite_manifests": f"lists of files {done.before.manifests} → {done.after.manifests}",
-        "expire_snapshots": f"versions {done.before.snapshots} → {done.after.snapshots}",
-        "remove_orphan_files": f"{len(done.answer.files)} files removed",
+        "rewrite_data_files": f"files {before.files} → {after.files}, {told(written)} written",
+        "rewrite_manifests": f"lists of files {before.manifests} → {after.manifests}",
+        "expire_snapshots": f"versions {before.snapshots} → {after.snapshots}",
+        "remove_orphan_files": f"{len(taken.answer.files)} files removed",
         "set_properties": f"{len(step.properties)} settings changed",
     }
     return (
         f"{step.table}: {step.operation}, for {step.reason}: {told_of[step.operation]}, "
-        f"rows {done.before.rows} → {done.after.rows}, score {before} → {after}"
+        f"rows {before.rows} → {after.rows}, score {was.total} → {now.total}, lease held {taken.lease_seconds:.1f} s"
     )
 
 
-__all__ = ["Done", "LeaseHeld", "LeaseLost", "RowsChanged", "carry_out"]
+__all__ = ["LeaseHeld", "LeaseLost", "RowsChanged", "carry_out"]

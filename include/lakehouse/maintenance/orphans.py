@@ -23,10 +23,15 @@ def refusal(name: str, found: Table) -> str:
     return shared(name, found.location(), _locations()) or mixed(found.location(), reachable(found))
 
 
-def check_allowed(name: str, found: Table) -> None:
-    """The plan has looked at it; another table may have come since."""
-    if why := refusal(name, found):
+def look_again(name: str, found: Table, orphans: Iterable[str]) -> None:
+    """`NoOrphans` where they must not be removed, by another way than the one that found them.
+
+    The plan has looked at it; another table may have come since. And no version may name one of the files.
+    """
+    paths = set(reachable(found))
+    if why := shared(name, found.location(), _locations()) or mixed(found.location(), paths):
         raise NoOrphans(f"{name}: files that no version names are not removed: {why}")
+    confirm(name, paths, orphans)
 
 
 def shared(name: str, location: str, others: Mapping[str, str]) -> str:
@@ -46,9 +51,9 @@ def mixed(location: str, paths: Iterable[str]) -> str:
     return f"its folder is {own}, but it has files in {', '.join(strange)}" if strange else ""
 
 
-def confirm(name: str, found: Table, orphans: Iterable[str]) -> None:
-    """Look once more, by another way than the one that found them, whether a version names one of the files."""
-    named = {_place(path) for path in reachable(found)}
+def confirm(name: str, paths: Iterable[str], orphans: Iterable[str]) -> None:
+    """`NoOrphans` where one of the files is among the paths that versions name, under whichever scheme."""
+    named = {_place(path) for path in paths}
     wrong = [path for path in orphans if _place(path) in named]
     if wrong:
         raise NoOrphans(f"{name}: {len(wrong)} files would be removed that its versions name, such as {wrong[0]}")

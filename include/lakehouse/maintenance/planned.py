@@ -13,7 +13,7 @@ from lakehouse.errors import LakehouseError
 from lakehouse.health.model import TableHealth
 from lakehouse.health.score import MANIFEST_BYTES, told
 from lakehouse.jobs import Call
-from lakehouse.maintenance.rewriting import rewrites
+from lakehouse.maintenance.rewriting import purges, rewrites
 from lakehouse.maintenance.step import Plan, Step
 
 
@@ -45,7 +45,8 @@ def plan(seen: Seen) -> Plan:
     """What the table needs, in this order; nothing where it is healthy."""
     own = seen.name == seen.contract.dataset
     packed, later = rewrites(seen.name, seen.policy, seen.health, seen.open_from, sort=own)
-    steps = [*_properties(seen), *packed, *_manifests(seen), *_expiry(seen)]
+    purged = purges(seen.name, seen.policy, seen.health, seen.open_from, seen.now, sort=own)
+    steps = [*_properties(seen), *purged, *packed, *_manifests(seen), *_expiry(seen)]
     orphans = orphans_due(seen.policy, seen.last_done, seen.now) and seen.health.snapshot_id is not None
     if orphans and seen.orphans_refused:
         later.append(f"files that no version names are not looked for: {seen.orphans_refused}")

@@ -14,6 +14,7 @@ from lakehouse.naming import quoted
 
 # A condition that names more partitions than this is slow to plan.
 _MOST_TOGETHER = 50
+REWRITE_ALL = "rewrite-all"
 
 
 def rewrites(
@@ -29,6 +30,50 @@ def rewrites(
         size = told(sum(_work(one, policy) for one in over))
         later.append(f"{len(over)} more partitions ({size}) are beyond this window's {told(policy.budget_mb << 20)}")
     return steps, later
+
+
+def purges(
+    table: str, policy: Maintenance, found: TableHealth, open_from: datetime | None, now: datetime, *, sort: bool
+) -> list[Step]:
+    """The steps that take dropped columns out of files, once they are old enough; as much as a window's budget."""
+    if found.last_with_dropped is not None and now - found.last_with_dropped < policy.dropped_after:
+        return []
+    budget = policy.budget_mb << 20
+    steps: list[Step] = []
+    closed = [one for one in found.partitions if one.dropped_files and not _is_open(one, open_from)]
+    for group in _slices(closed, policy):
+        work = sum(one.bytes for one in group)
+        if steps and work > budget:
+            break
+        budget -= work
+        steps.append(_purge(table, policy, group, sort=sort))
+    return steps
+
+
+def _purge(table: str, policy: Maintenance, group: list[PartitionHealth], *, sort: bool) -> Step:
+    files, work = sum(one.dropped_files for one in group), sum(one.bytes for one in group)
+    return Step(
+        table=table,
+        operation="rewrite_data_files",
+        reason=f"in {_named(group)} {files} files still hold columns that were dropped",
+        does=_does(policy, work, sort=sort) + " What was dropped is gone once older versions have expired.",
+        bytes=work,
+        call=Call(
+            procedure="rewrite_data_files",
+            where=_where(group),
+            sort_order=_sort_order(policy) if sort else None,
+            options=_options(policy, group) | {REWRITE_ALL: "true"},
+        ),
+    )
+
+
+def _named(group: Sequence[PartitionHealth]) -> str:
+    first, more = group[0].name or "the table", len(group) - 1
+    return first + (f" and {more} more partition{'s' if more > 1 else ''}" if more else "")
+
+
+def _where(group: Sequence[PartitionHealth]) -> str | None:
+    return " OR ".join(f"({one.where})" for one in group) if group[0].where else None
 
 
 def _needs(one: PartitionHealth, policy: Maintenance) -> bool:
@@ -50,7 +95,7 @@ def _is_open(one: PartitionHealth, open_from: datetime | None) -> bool:
 
 def _work(one: PartitionHealth, policy: Maintenance) -> int:
     """About as many bytes are read and written again."""
-    return one.bytes if _many_deleted(one, policy) else one.small_bytes
+    return one.bytes if one.dropped_files or _many_deleted(one, policy) else one.small_bytes
 
 
 def _within(
@@ -103,7 +148,6 @@ def _steps(table: str, policy: Maintenance, group: list[PartitionHealth], *, sor
     files = sum(one.files if _many_deleted(one, policy) else one.small_files + 1 for one in group)
     # Fewer files than min_input_files would not be taken at all.
     most = max(-(-files // times), policy.min_input_files)
-    where = " OR ".join(f"({one.where})" for one in group) if group[0].where else None
     for number in range(times):
         yield Step(
             table=table,
@@ -113,7 +157,7 @@ def _steps(table: str, policy: Maintenance, group: list[PartitionHealth], *, sor
             bytes=min(work, size),
             call=Call(
                 procedure="rewrite_data_files",
-                where=where,
+                where=_where(group),
                 sort_order=_sort_order(policy) if sort else None,
                 options=_options(policy, group) | ({"max-files-to-rewrite": str(most)} if times > 1 else {}),
             ),
@@ -121,15 +165,13 @@ def _steps(table: str, policy: Maintenance, group: list[PartitionHealth], *, sor
 
 
 def _reason(group: Sequence[PartitionHealth], policy: Maintenance) -> str:
-    first, more = group[0].name or "the table", len(group) - 1
-    where = first + (f" and {more} more partition{'s' if more > 1 else ''}" if more else "")
     small = sum(one.small_files + 1 for one in group if _many_small(one, policy))
     files, deleted = sum(one.files for one in group), [one for one in group if _many_deleted(one, policy)]
     facts = [f"{small} of {files} files are smaller than three quarters of {policy.target_file_mb} MB"] if small else []
     if deleted:
         rows = sum(one.deleted_rows for one in deleted)
         facts.append(f"{rows} of {sum(one.rows for one in deleted)} rows are deleted but still read and skipped")
-    return f"in {where} {' and '.join(facts)}"
+    return f"in {_named(group)} {' and '.join(facts)}"
 
 
 def _does(policy: Maintenance, work: int, *, sort: bool) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from lakehouse.health.inspected import Inspected
 from lakehouse.health.score import told
+from lakehouse.maintenance.rewriting import REWRITE_ALL
 from lakehouse.maintenance.step import Plan, Step
 
 _TITLES = {
@@ -31,11 +32,16 @@ def lines(one: Inspected, plan: Plan) -> Iterator[str]:
     if not plan.steps:
         yield "  Nothing to do."
     for number, step in enumerate(plan.steps, 1):
-        yield f"  {number}. {_TITLES[step.operation]}."
+        yield f"  {number}. {_title(step)}."
         yield f"     Why: {_sentence(step.reason)}"
         yield f"     How: {step.does}"
     for reason in plan.put_off:
         yield f"  Not now: {reason}."
+
+
+def _title(step: Step) -> str:
+    purges = step.call is not None and REWRITE_ALL in step.call.options
+    return "Take dropped columns out of files" if purges else _TITLES[step.operation]
 
 
 def total(steps: list[Step]) -> str:

@@ -8,11 +8,13 @@ from zoneinfo import ZoneInfo
 
 from lakehouse.contracts.model import AnyContract
 from lakehouse.diff import difference
+from lakehouse.identities import acting_as
 from lakehouse.intervals import Interval
 from lakehouse.ledger.rollbacks import Rollback
 from lakehouse.naming import dag_id
 from lakehouse.plan import settle
 from lakehouse.query import QueryError
+from lakehouse.roles import Role
 from lakehouse.rollback.carried_out import apply as carry_out
 from lakehouse.rollback.downstream import downstream
 from lakehouse.rollback.planned import plan, undone_intervals
@@ -21,6 +23,7 @@ from lakehouse.versions import existing
 SAMPLE = 5
 
 
+@acting_as(Role.MAINTENANCE)
 def roll_back(
     contract: AnyContract, to: str, contracts: Iterable[AnyContract], *, by: str, why: str, apply: bool
 ) -> list[str]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
+import sys
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,8 +18,10 @@ import psutil
 
 from lakehouse.errors import LakehouseError
 from lakehouse.naming import SPARK_POOL
+from lakehouse.roles import Role
 from lakehouse.settings import Settings, environment
 from lakehouse.stack.airflow_env import airflow_environment
+from lakehouse.stack.paths import write_private
 from lakehouse.stack.probe import get
 from lakehouse.stack.service import MARKER, Service
 from lakehouse.stack.spark import script
@@ -36,7 +41,8 @@ class _Airflow(Service):
         return [str(script("airflow")), *self.arguments]
 
     def environment(self) -> dict[str, str]:
-        return airflow_environment(self.settings)
+        # Steps know in which role they work. What they do besides, as waiting for tables, only looks.
+        return {**airflow_environment(self.settings), "LAKEHOUSE_ROLE": Role.TRANSFORM}
 
     def prepare(self) -> None:
         ensure_database(self.settings)
@@ -112,41 +118,69 @@ def _health(settings: Settings) -> dict[str, Any]:
 
 
 def ensure_database(settings: Settings) -> None:
-    """Bring Airflow's database to this version and make its first user, once per version."""
-    done = settings.home / "airflow" / f"ready-{version('apache-airflow')}"
+    """Bring Airflow's database to this version, once per version, and its people to what the settings say."""
+    folder = settings.home / "airflow"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    done = _ready(settings)
     if done.exists():
+        _ensure_people(settings)
         return
-    done.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     _airflow(settings, "db", "migrate")
     # Each is a start of Airflow of its own, which takes seconds: both at once.
     with ThreadPoolExecutor() as pool:
-        user = pool.submit(_create_user, settings)
+        known = pool.submit(_ensure_people, settings)
         pool.submit(_airflow, settings, "pools", "set", SPARK_POOL, "2", "Spark jobs at a time").result()
-        user.result()
+        known.result()
     done.touch()
 
 
-def _create_user(settings: Settings) -> None:
-    """The password goes through standard input: an argument would be seen in the process list."""
-    user = settings.airflow_user
-    who = ["--username", user, "--firstname", "Lakehouse", "--lastname", "Admin", "--email", f"{user}@localhost"]
-    password = settings.airflow_password.get_secret_value()
-    _airflow(settings, "users", "create", "--role", "Admin", *who, answers=f"{password}\n{password}\n")
+def _ready(settings: Settings) -> Path:
+    return settings.home / "airflow" / f"ready-{version('apache-airflow')}"
 
 
-def _airflow(settings: Settings, *arguments: str, answers: str = "") -> None:
-    done = subprocess.run(
-        [script("airflow"), *arguments],
-        env={**environment(), **airflow_environment(settings)},
-        input=answers,
-        capture_output=True,
-        text=True,
-        check=False,
-        start_new_session=True,  # without a terminal, the prompt for a password reads standard input
+def is_set_up(settings: Settings) -> bool:
+    """Whether Airflow's database has been made."""
+    return _ready(settings).exists()
+
+
+def rotate_fernet_key(settings: Settings, old: str) -> None:
+    """Encrypt with the settings' key what Airflow encrypted with the old one."""
+    both = f"{settings.airflow_fernet_key.get_secret_value()},{old}"
+    _run(settings, [str(script("airflow")), "rotate-fernet-key"], more={"AIRFLOW__CORE__FERNET_KEY": both})
+
+
+def people(settings: Settings) -> list[dict[str, str]]:
+    """Who may log in to Airflow, as what, with which password."""
+    known = (
+        (settings.airflow_user, "Admin", settings.airflow_password),
+        (settings.airflow_operator, "Operator", settings.airflow_operator_password),
+        (settings.airflow_viewer, "Viewer", settings.airflow_viewer_password),
     )
+    return [{"name": name, "role": role, "password": secret.get_secret_value()} for name, role, secret in known]
+
+
+def _ensure_people(settings: Settings) -> None:
+    """Make them where the settings have changed since; the passwords go through standard input."""
+    wanted = json.dumps(people(settings))
+    done, digest = settings.home / "airflow" / "people", hashlib.sha256(wanted.encode()).hexdigest()
+    if done.exists() and done.read_text() == digest:
+        return
+    _run(settings, [sys.executable, "-m", "lakehouse_airflow.users"], wanted)
+    write_private(done, digest)
+
+
+def _airflow(settings: Settings, *arguments: str) -> None:
+    _run(settings, [str(script("airflow")), *arguments])
+
+
+def _run(settings: Settings, command: list[str], told: str = "", more: Mapping[str, str] | None = None) -> None:
+    """A command of Airflow's, to its end; what it says is kept in a log."""
+    env = {**environment(), **airflow_environment(settings), **(more or {})}
+    done = subprocess.run(command, env=env, input=told, capture_output=True, text=True, check=False)
     log = Path(settings.home / "logs" / "airflow-setup.log")
     with log.open("a", encoding="utf-8") as file:
         file.write(done.stdout + done.stderr)
     if done.returncode:
         said = next((line for line in reversed(done.stderr.splitlines()) if line.strip()), "no message")
-        raise LakehouseError(f"`airflow {' '.join(arguments[:2])}` failed ({said.strip()}): see {log}.")
+        what = " ".join([Path(command[0]).name, *command[1:3]])
+        raise LakehouseError(f"`{what}` failed ({said.strip()}): see {log}.")

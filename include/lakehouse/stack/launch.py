@@ -13,11 +13,15 @@ from lakehouse.stack.privileges import die_with_parent, drop_root
 from lakehouse.stack.registry import service
 from lakehouse.stack.service import MARKER, Service
 
+# With one of these, Spark in a service would not start but look for a server elsewhere.
+_LEADS_ELSEWHERE = ("SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
+
 
 def process_environment(found: Service, inherited: Mapping[str, str]) -> dict[str, str]:
     """The environment of a service: what `up` had, the service's own, and the mark by which `down` finds strays."""
+    kept = {name: value for name, value in inherited.items() if name not in _LEADS_ELSEWHERE}
     # setproctitle, which Airflow uses, would overwrite the memory in which the mark is read.
-    return {**inherited, **found.environment(), MARKER: str(found.settings.home), "SPT_NOENV": "1"}
+    return {**kept, **found.environment(), MARKER: str(found.settings.home), "SPT_NOENV": "1"}
 
 
 def launch(found: Service, parent: int) -> None:

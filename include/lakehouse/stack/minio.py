@@ -1,4 +1,4 @@
-"""MinIO as the local S3: its buckets, and an access key for the platform that is not the root user."""
+"""MinIO as the local S3."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from lakehouse.errors import LakehouseError
 from lakehouse.settings import ROOT, cache_dir, environment
+from lakehouse.stack import store_setup
+from lakehouse.stack.paths import write_private
 from lakehouse.stack.probe import get
 from lakehouse.stack.service import HOST, Service
 
 VERSION = "v0.0.0-20260212201848-7aac2a2c5b7c"
 MODULE = "github.com/minio/minio"
-POLICY = "lakehouse"
 
 
 @dataclass(frozen=True)
@@ -66,54 +66,11 @@ class Minio(Service):
         return get(f"http://{HOST}:{self.settings.minio_port}/minio/health/ready") is not None
 
     def settle(self) -> None:
-        if not self._usable_by_platform():
-            self._ensure_buckets()
-            self._ensure_access_key()
-
-    def _usable_by_platform(self) -> bool:
-        """Whether both buckets are there and the platform's key opens them."""
-        from minio.error import S3Error
-
-        store = self._store(self.settings.s3_access_key, self.settings.s3_secret_key.get_secret_value())
-        try:
-            return all(store.bucket_exists(bucket) for bucket in self._buckets)
-        except S3Error:
-            return False
-
-    def _ensure_buckets(self) -> None:
-        store = self._store(self.settings.minio_root_user, self.settings.minio_root_password.get_secret_value())
-        for bucket in self._buckets:
-            if not store.bucket_exists(bucket):
-                store.make_bucket(bucket)
-
-    def _ensure_access_key(self) -> None:
-        """The platform's own key: everything in its two buckets, nothing else."""
-        from minio import MinioAdmin
-        from minio.credentials.providers import StaticProvider
-
-        settings = self.settings
-        root = StaticProvider(settings.minio_root_user, settings.minio_root_password.get_secret_value())
-        admin = MinioAdmin(endpoint=self.address(), credentials=root, region=settings.s3_region, secure=False)
-        admin.policy_add(POLICY, policy=bucket_policy(self._buckets))
-        admin.user_add(settings.s3_access_key, settings.s3_secret_key.get_secret_value())
-        admin.policy_set(POLICY, user=settings.s3_access_key)
-
-    @property
-    def _buckets(self) -> tuple[str, ...]:
-        return self.settings.landing_bucket, self.settings.warehouse_bucket
-
-    def _store(self, access_key: str, secret_key: str) -> Any:
-        from minio import Minio as Client
-
-        return Client(
-            self.address(), access_key=access_key, secret_key=secret_key, region=self.settings.s3_region, secure=False
-        )
-
-
-def bucket_policy(buckets: tuple[str, ...]) -> dict[str, Any]:
-    """An S3 policy that allows everything inside these buckets."""
-    resources = [f"arn:aws:s3:::{bucket}{suffix}" for bucket in buckets for suffix in ("", "/*")]
-    return {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": ["s3:*"], "Resource": resources}]}
+        """Buckets and identities, where they are not as the settings want them: that takes seconds."""
+        done, wanted = self.settings.home / "minio-identities", store_setup.digest(self.settings)
+        if not (done.exists() and done.read_text() == wanted and store_setup.answers(self.settings)):
+            store_setup.set_up(self.settings)
+            write_private(done, wanted)
 
 
 def find_minio() -> Path | None:

@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import ClassVar
 
+from lakehouse.roles import Role
 from lakehouse.settings import Settings, env_file
 from lakehouse.stack.service import Service
 from lakehouse.stack.spark import script
@@ -20,12 +21,14 @@ class _Command(Service):
     stage = 3
 
     arguments: ClassVar[tuple[str, ...]]
+    role: ClassVar[Role]
 
     def command(self) -> list[str]:
         return [str(script("lakehouse")), *self.arguments]
 
     def environment(self) -> dict[str, str]:
-        return {"LAKEHOUSE_HOME": str(self.settings.home), "LAKEHOUSE_ENV_FILE": str(env_file())}
+        home = {"LAKEHOUSE_HOME": str(self.settings.home), "LAKEHOUSE_ENV_FILE": str(env_file())}
+        return {**home, "LAKEHOUSE_ROLE": self.role}
 
     def healthy(self, since: float) -> bool:
         return time.time() - since >= SECONDS_TO_FAIL
@@ -36,6 +39,7 @@ class Watch(_Command):
     name = "watch"
     group = "watch"
     arguments = ("watch",)
+    role = Role.TRANSFORM  # it looks at all layers
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,7 @@ class SampleShop(_Command):
     name = "sample"
     group = "sample"
     arguments = ("sample", "--follow")
+    role = Role.ADMIN  # a source's own work: no role of the platform writes landing files
 
 
 def platform_services(settings: Settings) -> list[type[Service]]:

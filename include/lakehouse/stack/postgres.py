@@ -6,18 +6,24 @@ import os
 import shutil
 import subprocess
 import tempfile
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakehouse.errors import LakehouseError
+from lakehouse.settings import env_file
 from lakehouse.stack.privileges import drop_root, unprivileged_owner
 from lakehouse.stack.service import Service
 
 if TYPE_CHECKING:
     from psycopg2.extensions import connection
+    from psycopg2.sql import Composed
 
 SUPERUSER = "postgres"
+WRONG_PASSWORD = "password authentication failed"  # noqa: S105
+# Each database has an owner of its own name, whose password is a setting.
+OWNERS = {"airflow": "airflow_db_password", "catalog": "catalog_db_password", "lakehouse": "ledger_db_password"}
 
 
 @dataclass(frozen=True)
@@ -76,16 +82,11 @@ class Postgres(Service):
 
     def settle(self) -> None:
         secret = self.settings.secrets()
-        owners = {
-            "airflow": secret["airflow_db_password"],
-            "catalog": secret["catalog_db_password"],
-            "lakehouse": secret["ledger_db_password"],
-        }
-        connection = self._connect(SUPERUSER, secret["postgres_password"])
+        connection = self._entered(secret["postgres_password"])
         try:
             connection.autocommit = True
-            for name, password in owners.items():
-                _ensure_database(connection, name, password)
+            for name, field in OWNERS.items():
+                _ensure_database(connection, name, secret[field])
         finally:
             connection.close()
 
@@ -94,9 +95,33 @@ class Postgres(Service):
 
         try:
             self._connect(SUPERUSER, self.settings.postgres_password.get_secret_value()).close()
-        except psycopg2.OperationalError:
-            return False
+        except psycopg2.OperationalError as error:
+            # It answers; that the password is another one is told when it is needed.
+            return WRONG_PASSWORD in str(error)
         return True
+
+    def change_passwords(self, old: str) -> None:
+        """Give all users the passwords of the settings, at once; the superuser is entered by either of his two."""
+        secret = self.settings.secrets()
+        try:
+            connection = self._entered(secret["postgres_password"])
+        except LakehouseError:
+            connection = self._entered(old)
+        with closing(connection), connection, connection.cursor() as cursor:
+            for name, field in (*OWNERS.items(), (SUPERUSER, "postgres_password")):
+                cursor.execute(_password(name, secret[field], "ALTER"))
+
+    def _entered(self, password: str) -> connection:
+        import psycopg2
+
+        try:
+            return self._connect(SUPERUSER, password)
+        except psycopg2.OperationalError as error:
+            if WRONG_PASSWORD not in str(error):
+                raise LakehouseError(f"PostgreSQL does not answer: {str(error).strip().splitlines()[-1]}") from None
+            raise LakehouseError(
+                f"PostgreSQL refuses the password of {env_file()}: put back the LAKEHOUSE_POSTGRES_PASSWORD it had."
+            ) from None
 
     def _connect(self, user: str, password: str) -> connection:
         import psycopg2
@@ -118,12 +143,18 @@ def _ensure_database(connection: connection, name: str, password: str) -> None:
     identifier = sql.Identifier(name)
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (name,))
-        verb = sql.SQL("ALTER" if cursor.fetchone() else "CREATE")
-        cursor.execute(sql.SQL("{} ROLE {} LOGIN PASSWORD {}").format(verb, identifier, sql.Literal(password)))
+        cursor.execute(_password(name, password, "ALTER" if cursor.fetchone() else "CREATE"))
         cursor.execute("SELECT 1 FROM pg_database WHERE datname = %s", (name,))
         if not cursor.fetchone():
             cursor.execute(sql.SQL("CREATE DATABASE {} OWNER {}").format(identifier, identifier))
             cursor.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(identifier))
+
+
+def _password(name: str, password: str, verb: str) -> Composed:
+    from psycopg2 import sql
+
+    text = sql.SQL("{} ROLE {} LOGIN PASSWORD {}")
+    return text.format(sql.SQL(verb), sql.Identifier(name), sql.Literal(password))
 
 
 def _give_away(folder: Path) -> None:

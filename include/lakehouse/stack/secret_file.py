@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from lakehouse.settings import PREFIX, Settings, env_file, settings
+from lakehouse.settings import PREFIX, ROOT, Settings, env_file, settings
 from lakehouse.stack.paths import write_private
 
 
@@ -24,22 +24,22 @@ def _password() -> str:
     return secrets.token_urlsafe(12).replace("-", "x").replace("_", "y")
 
 
-GENERATED: dict[str, Callable[[], str]] = {
-    "minio_root_user": lambda: f"root-{secrets.token_hex(6)}",
-    "minio_root_password": _token,
-    "s3_access_key": lambda: f"lake{secrets.token_hex(8)}",
-    "s3_secret_key": _token,
-    "postgres_password": _token,
-    "airflow_db_password": _token,
-    "catalog_db_password": _token,
-    "ledger_db_password": _token,
-    "catalog_token": _token,
-    "spark_token": _token,
-    "airflow_fernet_key": _fernet_key,
-    "airflow_jwt_secret": _token,
-    "airflow_secret_key": _token,
-    "airflow_password": _password,
+# As in make-env.sh, for machines without Python.
+KINDS: dict[str, Callable[[], str]] = {
+    "user": lambda: f"root-{secrets.token_hex(6)}",
+    "key": lambda: f"lake{secrets.token_hex(8)}",
+    "token": _token,
+    "password": _password,
+    "fernet": _fernet_key,
 }
+
+
+def _listed(text: str) -> dict[str, Callable[[], str]]:
+    lines = (line.split() for line in text.splitlines() if line and not line.startswith("#"))
+    return {setting: KINDS[kind] for setting, kind in lines}
+
+
+GENERATED = _listed((ROOT / "include" / "secrets.txt").read_text(encoding="utf-8"))
 
 
 def missing_secrets(known: Settings) -> dict[str, str]:

@@ -12,8 +12,9 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
+from lakehouse.roles import Role
 from lakehouse.settings import ROOT, Settings
-from lakehouse.spark_conf import REDACT, lake_properties
+from lakehouse.spark_conf import REDACT, identity_properties, lake_properties
 from lakehouse.stack.jars import pyspark_home, spark_jars
 from lakehouse.stack.java import find_java
 from lakehouse.stack.paths import write_private
@@ -99,13 +100,14 @@ def connect_properties(settings: Settings) -> dict[str, str]:
     }
 
 
-def submit_properties(settings: Settings) -> dict[str, str]:
+def submit_properties(settings: Settings, role: Role) -> dict[str, str]:
     """What spark-submit gets besides master and deploy mode, which are the connection's."""
     local = settings.spark_master.startswith("local")
     jars = {"spark.driver.extraClassPath": _class_path(settings)} if local else {"spark.jars": _jar_list(settings)}
     here = {**_here(settings), "spark.sql.shuffle.partitions": "8"} if local else {}
     return {
         **lake_properties(settings),
+        **identity_properties(settings, role),
         **jars,
         **here,
         "spark.driver.memory": settings.spark_driver_memory,
@@ -114,7 +116,9 @@ def submit_properties(settings: Settings) -> dict[str, str]:
 
 
 def write_submit_conf(settings: Settings) -> None:
-    write_private(settings.spark_submit_conf, properties(submit_properties(settings)))
+    """A file for each role."""
+    for role in Role:
+        write_private(settings.spark_submit_conf(role), properties(submit_properties(settings, role)))
 
 
 def answers(address: str, token: str) -> bool:

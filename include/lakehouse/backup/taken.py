@@ -1,0 +1,118 @@
+"""Taking a backup beside a running platform: a cut between two publishes, and a check that it is whole."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from botocore.exceptions import ClientError
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.table import StaticTable
+
+from lakehouse.backup import rows
+from lakehouse.backup.model import DESCRIPTION, Backup, Object, write_objects
+from lakehouse.backup.objects import Tell, copy_out, present
+from lakehouse.catalog import catalog, properties
+from lakehouse.errors import LakehouseError
+from lakehouse.identities import acting
+from lakehouse.ledger.database import now
+from lakehouse.maintenance.reachable import reachable
+from lakehouse.provenance import code_version
+from lakehouse.settings import settings
+
+TRIES = 10
+
+
+class NeverStill(LakehouseError):
+    """Something changed each time while it was looked at."""
+
+
+def take(folder: Path, *, objects: bool, tell: Tell) -> tuple[Path, Backup]:
+    """One more backup in the folder; returns where it is and what it holds.
+
+    Ledger and catalog cannot be read at one moment. The ledger is read first, the catalog after it, and the ledger
+    once more: if no batch changed its state in between, they belong together. A publish that was half done then is
+    what it would be after a crash, and its next try settles it.
+    """
+    at = now().astimezone(UTC)
+    place = folder / at.strftime("%Y-%m-%dT%H%M%SZ")
+    begun = folder / f".{place.name}"
+    begun.mkdir(mode=0o700, parents=True)
+    try:
+        made = _cut(folder, begun, at, objects=objects, tell=tell)
+        (begun / DESCRIPTION).write_text(made.model_dump_json(indent=2) + "\n")
+        begun.rename(place)
+    finally:
+        shutil.rmtree(begun, ignore_errors=True)
+    return place, made
+
+
+def _cut(folder: Path, begun: Path, at: datetime, *, objects: bool, tell: Tell) -> Backup:
+    for _ in range(TRIES):
+        ledger, known = rows.dump(begun / "ledger")
+        try:
+            tables = _tables()
+        except NoSuchTableError:
+            continue  # dropped while it was listed
+        if rows.published() != known:
+            tell("a batch was published meanwhile; looking again")
+            continue
+        try:
+            files, copied = _held(tables, folder, begun, objects=objects, tell=tell)
+        except (FileNotFoundError, ClientError) as error:
+            tell(f"maintenance took a file away meanwhile ({error}); looking again")
+            continue
+        return Backup(
+            at=at.isoformat(timespec="seconds"),
+            code=code_version(),
+            namespaces=_namespaces(),
+            tables=tables,
+            files=files,
+            ledger=ledger,
+            published=known,
+            objects=copied,
+        )
+    raise NeverStill(f"in {TRIES} tries something was published or dropped each time: try at a quieter hour.")
+
+
+def _held(tables: dict[str, str], folder: Path, begun: Path, *, objects: bool, tell: Tell) -> tuple[int, int | None]:
+    """Count the files that the tables name, all of which must be there; and copy the objects, if asked to."""
+    tell(f"{len(tables)} tables")
+    listed = list(present())
+    there = {f"s3://{one.bucket}/{one.key}" for one in listed}
+    named = set(whole(tables, there))
+    tell(f"{len(named):,} files named by their versions, all there")
+    if not objects:
+        return len(named), None
+    wanted = [one for one in listed if one.bucket != settings().warehouse_bucket or _path(one) in named]
+    copied = copy_out(wanted, folder, tell)
+    tell(f"{copied:,} objects copied, {len(wanted) - copied:,} were there from earlier backups")
+    write_objects(begun, wanted)
+    return len(named), len(wanted)
+
+
+def whole(tables: dict[str, str], there: set[str]) -> Iterable[str]:
+    """The path of every file that the tables name; `FileNotFoundError` for the first that is not there."""
+    for name, location in tables.items():
+        if location not in there:
+            raise FileNotFoundError(f"{name}: {location} is not there")
+        for path in reachable(StaticTable.from_metadata(location, properties(settings(), acting()))):
+            if path not in there:
+                raise FileNotFoundError(f"{name}: {path} is not there")
+            yield path
+
+
+def _path(one: Object) -> str:
+    return f"s3://{one.bucket}/{one.key}"
+
+
+def _namespaces() -> dict[str, dict[str, str]]:
+    found = catalog().list_namespaces()
+    return {".".join(name): dict(catalog().load_namespace_properties(name)) for name in found}
+
+
+def _tables() -> dict[str, str]:
+    names = [name for namespace in catalog().list_namespaces() for name in catalog().list_tables(namespace)]
+    return {".".join(name): str(catalog().load_table(name).metadata_location) for name in sorted(names)}

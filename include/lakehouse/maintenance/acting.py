@@ -1,0 +1,95 @@
+"""What a step does: by the catalog alone, or by one of Iceberg's procedures on Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pyiceberg.table import Table
+from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
+
+from lakehouse import jobs, naming
+from lakehouse.catalog import catalog, table
+from lakehouse.errors import LakehouseError
+from lakehouse.jobs import Call, Maintained, MaintainJob
+from lakehouse.ledger import leases
+from lakehouse.maintenance.orphans import look_again
+from lakehouse.maintenance.step import Step
+from lakehouse.plan import Attempt
+from lakehouse.retention import versions_at_rest
+
+RunJob = Callable[[MaintainJob], None]
+
+
+class LeaseLost(LakehouseError):
+    """Somebody else may write the dataset by now."""
+
+
+@dataclass(frozen=True)
+class Tools:
+    """Whose lease it is, by whom, and where Spark jobs run; and the place of the step in its plan."""
+
+    dataset: str
+    attempt: Attempt
+    run: RunJob
+    number: int
+
+
+def lost(dataset: str) -> LeaseLost:
+    return LeaseLost(f"maintenance of {dataset} stops: its lease was lost, and somebody else may be writing")
+
+
+def look_for_orphans(found: Table, step: Step, tools: Tools) -> Maintained:
+    """The files that no version names, looked at by other means than those that found them. Removes nothing."""
+    listed = _called(step, _call(step), "list", tools)
+    if listed.files:
+        look_again(step.table, found, listed.files)
+    return listed
+
+
+def act(step: Step, tools: Tools, listed: Maintained) -> Maintained:
+    """Do it, if the lease is still ours; of orphans, what was `listed` before."""
+    if step.operation == "set_properties":
+        return _set_properties(step)
+    call = _call(step)
+    if step.operation == "remove_orphan_files":
+        if not listed.files:
+            return listed
+        call = call.model_copy(update={"dry_run": False})
+    if not leases.renew(tools.dataset, tools.attempt.run, tools.attempt.id):
+        raise lost(tools.dataset)
+    if step.operation != "expire_snapshots":
+        return _called(step, call, "", tools)
+    with versions_at_rest(step.table, tools.attempt.run, tools.attempt.id):
+        return _called(step, call, "", tools)
+
+
+def _call(step: Step) -> Call:
+    if step.call is None:
+        raise ValueError(f"{step.table}: {step.operation} needs a call, and the plan gave none")
+    return step.call
+
+
+def _set_properties(step: Step) -> Maintained:
+    found = table(step.table)
+    if found is None:
+        raise LakehouseError(f"{step.table} is gone; it was there a moment ago")
+    same = AssertTableUUID(uuid=found.metadata.table_uuid)
+    catalog().commit_table(found, (same,), (SetPropertiesUpdate(updates=step.properties),))
+    return Maintained(counters={"properties": len(step.properties)})
+
+
+def _called(step: Step, call: Call, what: str, tools: Tools) -> Maintained:
+    """One of Iceberg's procedures, as a Spark job."""
+    parts = (step.operation, str(tools.number), what, naming.dag_id(step.table))
+    verb = "-".join(part for part in parts if part)
+    job = MaintainJob(
+        key=naming.job_key(tools.dataset, tools.attempt.id, verb),
+        session_id=tools.attempt.session(verb),
+        stale_sessions=tools.attempt.stale_sessions(verb),
+        table=step.table,
+        call=call,
+    )
+    jobs.hand_over(job)
+    tools.run(job)
+    return jobs.maintained(job.key)

@@ -1,0 +1,147 @@
+"""Every guard of maintenance, switched off: without it something would be lost that it is there for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext, suppress
+from datetime import UTC, datetime, timedelta
+from threading import Thread
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from pyspark.errors import PySparkException
+
+from lakehouse.jobs import Call
+from lakehouse.maintenance import acting, carried_out
+from lakehouse.maintenance.carried_out import carry_out
+from lakehouse.maintenance.reachable import FilesMissing, check, listed
+from lakehouse.maintenance.step import Operation, Step
+from lakehouse.pins import pin, pins
+from lakehouse.plan import Attempt
+from lakehouse.retention import VersionsBusy, versions_at_rest
+from spark_jobs.session import connect
+from tests.stack.harness import eventually
+from tests.stack.proxy import proxied
+from tests.stack.shop import in_session
+from tests.stack.tables import loaded
+from tests.stack.test_maintenance_faults import UPDATES
+from tests.stack.worn import Worn, in_days, keep, key_in, put_aged, worn_table
+
+ON_AND_OFF = pytest.mark.parametrize("guarded", [True, False], ids=["guarded", "off"])
+
+
+@pytest.fixture
+def worn(spark) -> Iterator[Worn]:
+    for found in worn_table(spark):
+        found.wear(spark, files=2)
+        yield found
+
+
+def versions(worn: Worn) -> list[int]:
+    return [one.snapshot_id for one in loaded(worn.name).metadata.snapshots]
+
+
+def asked(worn: Worn, operation: Operation, **call: Any) -> Step:
+    """A step as no plan would make it."""
+    made = Call(procedure=operation, **call)
+    return Step(table=worn.name, operation=operation, reason="a test", does="", call=made)
+
+
+def take(worn: Worn, step: Step, run: Callable[[Any], None]) -> None:
+    list(carry_out(worn.contract(), [step], Attempt(f"test/{uuid4().hex}", 1), run))
+
+
+def expiring(worn: Worn, catalog_uri: str) -> Thread:
+    """Maintenance that expires what it may, through another address of the catalog."""
+    contract = worn.contract(retention={"snapshots": "0d", "keep_last": 1})
+
+    def work() -> None:
+        spark = connect(str(uuid4()))
+        spark.conf.set("spark.sql.catalog.lake.uri", catalog_uri)
+        keep(contract, in_session(spark), "expire_snapshots", now=in_days(1))
+        spark.stop()
+
+    return Thread(target=work, daemon=True)
+
+
+@ON_AND_OFF
+def test_a_pin_that_is_set_while_its_version_expires_is_refused_or_kept(worn, stack, monkeypatch, guarded):
+    """The commit of the expiry is on its way, made from a table without the pin: it drops the pin, and says nothing."""
+    monkeypatch.setattr("lakehouse.pins.versions_at_rest", impatient if guarded else lambda *_: nullcontext())
+    oldest = versions(worn)[0]
+    with proxied(stack.catalog_uri, UPDATES["expire_snapshots"], "held") as proxy:
+        thread = expiring(worn, proxy.uri)
+        thread.start()
+        eventually(proxy.struck.is_set, 120, "the expiry commits")
+        told = ""
+        try:
+            pin(worn.name, "training", None, at=str(oldest), with_inputs=False)
+        except VersionsBusy as busy:
+            told = str(busy)
+    thread.join(120)
+    assert oldest not in versions(worn)
+    assert pins([worn.name]) == [], "it is gone, whatever was said"
+    assert told == (f"old versions of {worn.name} are being expired just now; try again in a minute" if guarded else "")
+
+
+def impatient(name: str, owner: str, attempt: str) -> Any:
+    return versions_at_rest(name, owner, attempt, patience=0.5)
+
+
+def test_an_expiry_waits_for_a_pin_that_is_being_set(worn, spark, monkeypatch):
+    monkeypatch.setattr(acting, "versions_at_rest", impatient)
+    contract, before = worn.contract(retention={"snapshots": "0d", "keep_last": 1}), versions(worn)
+    with versions_at_rest(worn.name, "pin/a", "pin/a"), pytest.raises(VersionsBusy):
+        keep(contract, in_session(spark), "expire_snapshots", now=in_days(1))
+    assert versions(worn) == before
+    keep(contract, in_session(spark), "expire_snapshots", now=in_days(1))
+    assert len(versions(worn)) < len(before)
+
+
+@ON_AND_OFF
+def test_a_commit_that_is_taken_for_refused_loses_files_and_only_the_proof_tells(worn, stack, monkeypatch, guarded):
+    """An answer 400 to a commit that succeeded: Iceberg removes what it wrote, which main names by now."""
+    if not guarded:
+        monkeypatch.setattr(carried_out, "check_files", lambda *_: 0)
+    session, told = connect(str(uuid4())), False
+    with proxied(stack.catalog_uri, UPDATES["rewrite_data_files"], 400) as proxy:
+        session.conf.set("spark.sql.catalog.lake.uri", proxy.uri)
+        with suppress(PySparkException):  # whether the job fails, too, is Iceberg's own matter
+            try:
+                keep(worn.contract(min_input_files=2), in_session(session), "rewrite_data_files")
+            except FilesMissing:
+                told = True
+        assert proxy.struck.is_set()
+    session.stop()
+    with pytest.raises(FilesMissing):
+        check(worn.name, loaded(worn.name))
+    assert told is guarded
+
+
+@ON_AND_OFF
+def test_whatever_an_old_plan_says_what_was_main_today_stays_and_a_tag_keeps_its_version(
+    worn, spark, monkeypatch, guarded
+):
+    if not guarded:
+        monkeypatch.setattr(carried_out, "narrowed", lambda step, *_: step)
+    first, second, *_, last = versions(worn)
+    pin(worn.name, "training", None, at=str(second), with_inputs=False)
+    take(worn, asked(worn, "expire_snapshots", older_than=datetime.now(UTC), retain_last=1), in_session(spark))
+    left = versions(worn)
+    assert {second, last} <= set(left)
+    assert (first in left) is guarded
+    assert check(worn.name, loaded(worn.name)) > 0
+
+
+@ON_AND_OFF
+def test_files_of_a_write_that_ignores_the_lease_and_is_not_done_stay(worn, spark, monkeypatch, guarded):
+    """It has been at work for two days: younger than the floor, older than what Iceberg itself refuses."""
+    if not guarded:
+        monkeypatch.setattr(carried_out, "narrowed", lambda step, *_: step)
+    put_aged(key_in(worn, "in-flight.parquet"), 2)
+    limit = datetime.now(UTC) - timedelta(hours=25)
+    take(worn, asked(worn, "remove_orphan_files", older_than=limit, dry_run=True), in_session(spark))
+    there = f"s3://lake/{key_in(worn, 'in-flight.parquet')}" in set(listed(loaded(worn.name).location()))
+    assert there is guarded
+    worn.holds_its_rows()
