@@ -204,11 +204,16 @@ public class RestCatalog {
         var told = ConfigResponse.builder().withDefaults(config.defaults()).withOverrides(config.overrides());
         return type.cast(told.withEndpoints(config.endpoints()).withDefaults(vended).build());
       }
-      if (answer instanceof LoadTableResponse table && request.headers().contains("X-Iceberg-Access-Delegation")) {
+      if (answer instanceof LoadTableResponse table && asksForKeys(request)) {
         var told = LoadTableResponse.builder().withTableMetadata(table.tableMetadata()).addAllConfig(table.config());
         return type.cast(told.addAllConfig(vended).build());
       }
       return answer;
+    }
+
+    private static boolean asksForKeys(HTTPRequest request) {
+      return request.headers().entries("X-Iceberg-Access-Delegation").stream()
+          .anyMatch(header -> header.value().contains("vended-credentials"));
     }
   }
 }

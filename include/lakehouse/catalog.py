@@ -93,6 +93,8 @@ def properties(given: Settings, role: Role) -> dict[str, str]:
         "s3.access-key-id": own.access_key,
         "s3.secret-access-key": own.secret_key,
     }
+    # Who has a key of its own knows where the store is: the catalog would tell it the address for others.
+    knows = {"header.X-Iceberg-Access-Delegation": ""} if own.access_key else {}
     return {
         "uri": given.catalog_uri,
         "warehouse": given.catalog_warehouse,
@@ -101,6 +103,7 @@ def properties(given: Settings, role: Role) -> dict[str, str]:
         "s3.connect-timeout": "5",
         "s3.request-timeout": "60",
         **{name: value for name, value in optional.items() if value},
+        **knows,
     }
 
 

@@ -62,6 +62,7 @@ class Settings(BaseSettings):
 
     # Object store
     s3_endpoint: str = Field("", description="S3 address; empty: the local MinIO.")
+    s3_public_endpoint: str = Field("", description="S3 address that the catalog tells other tools; empty: the same.")
     s3_region: str = Field("us-east-1", description="S3 region.")
     s3_access_key: str = Field("", description="S3 access key of role admin, and of roles without one of their own.")
     s3_secret_key: SecretStr = Field(SecretStr(""), description="S3 secret key of role admin.")
@@ -232,6 +233,7 @@ class Settings(BaseSettings):
             "catalog_uri": f"http://127.0.0.1:{value('catalog_port')}",
             "catalog_warehouse": f"s3://{value('warehouse_bucket')}",
             "airflow_url": f"http://127.0.0.1:{value('airflow_port')}",
+            "s3_public_endpoint": given.get("s3_endpoint") or f"http://127.0.0.1:{value('minio_port')}",
             "airflow_api_url": given.get("airflow_url") or f"http://127.0.0.1:{value('airflow_port')}",
             "spark_remote": f"sc://localhost:{value('spark_port')}",
             "ledger_url": (

@@ -135,6 +135,7 @@ def test_addresses_lead_to_the_services_of_that_name(ours):
     for about in ours.values():
         given = Settings(_env_file=None, **_fields(about["environment"]))
         assert given.s3_endpoint == f"http://minio:{given.minio_port}"
+        assert given.s3_public_endpoint == f"http://127.0.0.1:{given.minio_port}"
         assert given.catalog_uri == f"http://catalog:{given.catalog_port}"
         assert given.spark_remote == f"sc://spark-connect:{given.spark_port}"
         assert given.airflow_api_url == f"http://airflow:{given.airflow_port}"

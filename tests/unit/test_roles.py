@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from lakehouse import catalog
 from lakehouse.identities import acting, acting_as, by_its_writer, identity
 from lakehouse.naming import NAMESPACES, job_key
 from lakehouse.roles import NARROW, RIGHTS, Role, policy, role_for
 from lakehouse.settings import Settings
+from lakehouse.stack.catalog import Catalog, access_environment
 
 GET, PUT, DELETE, LIST = "s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:ListBucket"
 
@@ -120,3 +122,19 @@ def test_a_step_is_taken_by_the_writer_of_its_dataset() -> None:
     found = {dataset: who(Known(dataset)) for dataset in ("bronze.a", "silver.a", "gold.a")}
     assert found == {"bronze.a": Role.INGEST, "silver.a": Role.TRANSFORM, "gold.a": Role.TRANSFORM}
     assert role_for("bronze.a") is Role.INGEST
+
+
+def test_who_has_a_key_asks_the_catalog_for_none():
+    """The catalog would tell an address for tools outside, which may be another one than the platform's own."""
+    with_key = Settings(_env_file=None, s3_access_key="key", s3_secret_key="secret")
+    asked = "header.X-Iceberg-Access-Delegation"
+    assert catalog.properties(with_key, Role.ADMIN)[asked] == ""
+    assert asked not in catalog.properties(Settings(_env_file=None), Role.ADMIN)
+
+
+def test_the_catalog_tells_others_the_address_for_others():
+    given = Settings(_env_file=None, s3_endpoint="http://minio:9000", s3_public_endpoint="http://127.0.0.1:9000")
+    assert access_environment(given)["CATALOG_VENDED_S3_ENDPOINT"] == "http://127.0.0.1:9000"
+    assert Catalog(given).environment()["CATALOG_PROPERTY_S3_ENDPOINT"] == "http://minio:9000"
+    alone = Settings(_env_file=None, s3_endpoint="https://s3.example.org")
+    assert access_environment(alone)["CATALOG_VENDED_S3_ENDPOINT"] == "https://s3.example.org"

@@ -71,6 +71,7 @@ def access_environment(settings: Settings) -> dict[str, str]:
         "CATALOG_NAMESPACES": ",".join(NAMESPACES),
         "CATALOG_ROLES": ",".join(Role),
         **{f"CATALOG_VENDED_{name}": value for name, value in _store(settings).items()},
+        "CATALOG_VENDED_S3_ENDPOINT": settings.s3_public_endpoint,
     }
     for role in Role:
         own, rights = identity(settings, role), RIGHTS.get(role)
