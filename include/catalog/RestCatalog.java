@@ -118,14 +118,20 @@ public class RestCatalog {
       if (path.length < 4 || !path[1].equals("namespaces")) {
         return "may not " + method + " /" + String.join("/", path);
       }
-      String namespace = URLDecoder.decode(path[2], StandardCharsets.UTF_8);
-      String what = path.length > 4 ? namespace + "." + URLDecoder.decode(path[4], StandardCharsets.UTF_8) : namespace;
+      String name = URLDecoder.decode(path[2], StandardCharsets.UTF_8);
+      // What is below a namespace is as the namespace: Spark looks there for a table before it takes its name for a branch.
+      String namespace = name.split("[\u001f.]", 2)[0];
+      String what = path.length > 4 ? name + "." + URLDecoder.decode(path[4], StandardCharsets.UTF_8) : name;
       // A scan is planned, and metrics are reported, by POST and DELETE below the table.
       if (looks || (path.length > 5 && Set.of("metrics", "plan", "tasks").contains(path[5]))) {
-        return reads.contains(namespace) ? null : "may not read " + what;
+        return reads.contains(EVERYTHING) || reads.contains(namespace) ? null : "may not read " + what;
       }
       if (!writes.contains(namespace)) {
         return "may not write " + what;
+      }
+      // A metadata file that names others' files would have the server read, and remove, those.
+      if (path[3].startsWith("register")) {
+        return "may not register in " + what;
       }
       return method.equals("DELETE") && !drops ? "may not drop " + what : null;
     }

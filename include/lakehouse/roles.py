@@ -97,7 +97,9 @@ def _allow(actions: Iterable[str], resources: list[str]) -> dict[str, Any]:
     return {"Effect": "Allow", "Action": list(actions), "Resource": resources}
 
 
-def _listing(bucket: str, prefixes: Iterable[str]) -> dict[str, Any]:
+def _listing(bucket: str, prefixes: list[str]) -> dict[str, Any]:
+    if "" in prefixes:  # a condition would refuse whoever names no prefix at all
+        return _allow(("s3:ListBucket",), [f"arn:aws:s3:::{bucket}"])
     seen = {"StringLike": {"s3:prefix": [f"{prefix}*" for prefix in prefixes]}}
     return {**_allow(("s3:ListBucket",), [f"arn:aws:s3:::{bucket}"]), "Condition": seen}
 

@@ -253,6 +253,11 @@ class Settings(BaseSettings):
         return {n: v.get_secret_value() for n, v in found.items() if isinstance(v, SecretStr) and v.get_secret_value()}
 
 
+def is_local(address: str, port: int) -> bool:
+    """Whether an address is that of the local stack's service on this port."""
+    return address.rsplit("://", maxsplit=1)[-1] in (f"127.0.0.1:{port}", f"localhost:{port}")
+
+
 def cache_dir() -> Path:
     """Downloads and builds, shared by all clones on this machine."""
     base = os.environ.get("LAKEHOUSE_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "lakehouse"

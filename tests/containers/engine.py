@@ -70,7 +70,7 @@ def engine() -> Iterator[Engine]:
         yield _with_compose(found)
         return
     _install()
-    with tempfile.TemporaryDirectory(prefix="lakehouse-docker-") as run:
+    with tempfile.TemporaryDirectory(prefix="lakehouse-docker-", ignore_cleanup_errors=True) as run:
         started = _start(Path(run))
         try:
             own = Engine(own=True, environment={"DOCKER_HOST": f"unix://{run}/docker.sock", "DOCKER_BUILDKIT": "0"})
@@ -80,6 +80,8 @@ def engine() -> Iterator[Engine]:
         finally:
             started.terminate()
             started.wait(START_SECONDS)
+            # It leaves a mount behind, which would keep its folder.
+            subprocess.run(["umount", f"{run}/exec/netns/default"], capture_output=True, check=False)
 
 
 def home() -> Path:

@@ -16,11 +16,13 @@ from pyiceberg.exceptions import ForbiddenError
 
 from lakehouse.catalog import NotAllowed, catalog, catalog_of
 from lakehouse.identities import acting_as, identity
+from lakehouse.maintenance.orphans import _locations
 from lakehouse.naming import NAMESPACES
 from lakehouse.query import EXTENSIONS, QueryError, run_sql
 from lakehouse.roles import Role
 from lakehouse.settings import ROOT, Settings
 from lakehouse.store import client
+from tests.stack.tables import drop_namespace
 
 PAGE = ROOT / "include/docs/operations.md"
 Table = dict[tuple[str, str], bool]
@@ -153,7 +155,13 @@ def test_each_role_does_in_the_catalog_what_its_token_may_and_nothing_else(table
 def test_a_commit_of_several_tables_and_a_rename_are_for_nobody_but_admin(stack, tables) -> None:
     for role in (Role.INGEST, Role.TRANSFORM, Role.MAINTENANCE, Role.READER):
         headers = {"Authorization": f"Bearer {identity(stack, role).token}"}
-        for path in ("transactions/commit", "tables/rename", "namespaces", "anything/else"):
+        for path in (
+            "transactions/commit",
+            "tables/rename",
+            "namespaces",
+            "namespaces/bronze/register",
+            "anything/else",
+        ):
             answer = httpx.post(f"{stack.catalog_uri}/v1/{path}", headers=headers, json={})
             assert (answer.status_code, answer.json()["error"]["type"]) == (403, "ForbiddenException")
 
@@ -166,6 +174,17 @@ def test_no_other_spelling_of_a_path_leads_a_reader_to_bronze(stack, path) -> No
         request = caller.build_request("GET", f"http://{host}/")
         request.url = request.url.copy_with(raw_path=path.encode())
         assert caller.send(request).is_error
+
+
+def test_maintenance_sees_the_tables_of_others_whose_files_it_must_not_take_for_orphans(stack) -> None:
+    name = f"sandbox_{uuid4().hex[:8]}"
+    catalog().create_namespace(name)
+    try:
+        made = catalog().create_table(f"{name}.mine", pa.schema([("n", pa.int64())]))
+        with acting_as(Role.MAINTENANCE):
+            assert _locations()[f"{name}.mine"] == made.location()
+    finally:
+        drop_namespace(name)
 
 
 def token_alone(stack: Settings, role: Role) -> RestCatalog:

@@ -40,5 +40,6 @@ def _build(target: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="compose-go-") as scratch:
         shutil.copy(SOURCE, scratch)
         for arguments in (["mod", "init", "parser"], ["get", MODULE], ["build", "-trimpath", "-o", "parser", "."]):
-            subprocess.run([go, *arguments], cwd=scratch, env=env, check=True, capture_output=True)
+            done = subprocess.run([go, *arguments], cwd=scratch, env=env, check=False, capture_output=True, text=True)
+            assert done.returncode == 0, f"go {' '.join(arguments)}: {done.stderr}"
         shutil.move(f"{scratch}/parser", target)

@@ -245,3 +245,15 @@ def test_dropped_columns_of_a_partition_that_is_being_written_wait_and_budget_an
     open_from = datetime(2026, 1, 7, tzinfo=UTC)
     steps = purged(found, open_from=open_from, policy={"slice_mb": 200, "budget_mb": 400})
     assert [one.call.where for one in steps] == ["(day = 1) OR (day = 2)", "(day = 3) OR (day = 4)"]
+
+
+def test_dropped_columns_of_a_table_that_nothing_divides_wait_where_it_is_more_than_a_windows_budget():
+    """It would be one step that holds the lease until all of it is written."""
+    whole = table(part(1, where=None, dropped_files=1), last_with_dropped=NOW - timedelta(days=30))
+    (step,) = purged(whole, policy={"budget_mb": 100})
+    assert step.call.where is None
+    assert purged(whole, policy={"budget_mb": 99}) == []
+    assert (
+        "100 MB that hold dropped columns are beyond this window's 99 MB"
+        in planned(whole, policy={"budget_mb": 99}).put_off
+    )

@@ -35,8 +35,8 @@ def commands(text: str, *programs: str) -> Iterator[list[str]]:
     blocks = [body for language, body in BLOCK.findall(text) if language in ("bash", "sh")]
     lines = [line for body in blocks for line in HEREDOC.sub(r"\g<head>", body).splitlines()]
     lines += re.findall(r"`([^`\n]+)`", BLOCK.sub("", text))
-    for part in (part for line in lines for part in line.split(" && ")):
-        words = re.sub(r"^(\w+=\S* )*(\.venv/bin/)?", "", part.strip())
+    for command in (part for line in lines for part in line.split(" && ")):
+        words = re.sub(r"^(\w+=\S* )*(\.venv/bin/)?", "", command.strip())
         if words.split(" ")[0] in programs and " " in words:
             yield shlex.split(words, comments=True)
 

@@ -8,6 +8,7 @@ import stat
 import pytest
 from pydantic import SecretStr
 
+from lakehouse.identities import Identity, identity
 from lakehouse.roles import Role
 from lakehouse.settings import Settings, settings
 from lakehouse.spark_conf import identity_properties
@@ -70,6 +71,26 @@ def test_remembering_keeps_the_users_own_lines(env_file) -> None:
     env_file.write_text("# mine\nLAKEHOUSE_S3_REGION=eu-west-1\n#LAKEHOUSE_START=\nOTHER=1\n")
     remember({"start": "2026-01-01"})
     assert env_file.read_text() == "# mine\nLAKEHOUSE_S3_REGION=eu-west-1\nLAKEHOUSE_START=2026-01-01\nOTHER=1\n"
+
+
+def test_the_line_that_counts_is_the_one_that_changes(env_file) -> None:
+    """The last one wins; a comment of the same name before it is none."""
+    env_file.write_text("#LAKEHOUSE_SPARK_TOKEN=\nLAKEHOUSE_SPARK_TOKEN=old\nOTHER=1\n")
+    remember({"spark_token": "new"})
+    assert settings().spark_token.get_secret_value() == "new"
+    assert "old" not in env_file.read_text()
+
+
+def test_a_foreign_store_catalog_and_airflow_get_no_keys_made_here(env_file) -> None:
+    """They may know one key only, which every role then uses."""
+    env_file.write_text(
+        "LAKEHOUSE_S3_ENDPOINT=https://s3.example.org\nLAKEHOUSE_S3_ACCESS_KEY=one\nLAKEHOUSE_S3_SECRET_KEY=key\n"
+        "LAKEHOUSE_CATALOG_URI=https://catalog.example.org\nLAKEHOUSE_CATALOG_TOKEN=token\n"
+        "LAKEHOUSE_AIRFLOW_URL=https://airflow.example.org\nLAKEHOUSE_AIRFLOW_PASSWORD=password\n"
+    )
+    known = ensure_secrets()
+    assert {identity(known, role) for role in Role} == {Identity("one", "key", "token")}
+    assert not known.airflow_operator_password.get_secret_value()
 
 
 def test_a_readable_env_file_is_closed(env_file) -> None:

@@ -14,25 +14,23 @@ from lakehouse.settings import settings
 from lakehouse.store import client
 
 Tell = Callable[[str], None]
-# Documents of jobs: only a job that is running reads them.
-_PASSING = "_jobs/"
 _AT_ONCE = 8
 _TOLD_EVERY = 500
-# In one piece up to what a store takes: the ETag of a file that came in one piece stays what it was.
+# In one piece up to what a store takes.
 _IN_ONE_PIECE = TransferConfig(multipart_threshold=5 * 1024**3, use_threads=False)
 
 
 def present() -> Iterator[Object]:
-    """Every object of landing and warehouse that outlives a job."""
+    """Every object of landing and warehouse."""
     for bucket in (settings().landing_bucket, settings().warehouse_bucket):
         for page in client().get_paginator("list_objects_v2").paginate(Bucket=bucket):
             for one in page.get("Contents", ()):
-                if not one["Key"].startswith(_PASSING):
-                    yield Object(bucket, one["Key"], one["ETag"].strip('"'), one["Size"])
+                yield Object(bucket, one["Key"], one["ETag"].strip('"'), one["Size"])
 
 
 def copy_out(objects: Iterable[Object], folder: Path, tell: Tell) -> int:
     """Copy what the folder does not hold yet; returns how many."""
+    (folder / "objects").mkdir(mode=0o700, parents=True, exist_ok=True)
     new = [one for one in objects if not _held(one, folder)]
     return _each(new, lambda one: _fetch(one, folder), "objects copied", tell)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 
 from pyiceberg.exceptions import NamespaceAlreadyExistsError
 
 from lakehouse.backup import rows
-from lakehouse.backup.model import Backup, NoBackup, read_objects
+from lakehouse.backup.model import Backup, NoBackup, Object, read_objects
 from lakehouse.backup.objects import Tell, copy_in, present
 from lakehouse.backup.taken import whole
 from lakehouse.catalog import catalog, table
@@ -29,7 +31,8 @@ def restore(folder: Path, place: Path, backup: Backup, tell: Tell) -> None:
     if backup.objects is not None:
         brought = copy_in(read_objects(place), folder, tell)
         tell(f"{brought:,} of {backup.objects:,} objects brought back, the others were there")
-    there = {f"s3://{one.bucket}/{one.key}" for one in present()}
+    now = list(present())
+    there = {f"s3://{one.bucket}/{one.key}" for one in now}
     try:
         files = sum(1 for _ in set(whole(backup.tables, there)))
     except FileNotFoundError as error:
@@ -38,8 +41,29 @@ def restore(folder: Path, place: Path, backup: Backup, tell: Tell) -> None:
     filled = rows.fill(place / "ledger", backup.ledger, backup.published)
     count = sum(one.rows for one in backup.ledger.values())
     tell(f"{count:,} rows of the ledger{'' if filled else ' were there already'}")
+    if backup.objects is not None:
+        rows.rename(_other_etags(folder, read_objects(place), now))
     _register(backup)
     tell(f"{len(backup.tables)} tables")
+
+
+def _other_etags(folder: Path, before: Iterable[Object], now: Iterable[Object]) -> dict[str, tuple[str, str]]:
+    """Objects that came in several pieces, and came back in one: the store makes its ETag of that, too.
+
+    Only those whose content is the backup's: another file of the same name is a correction, and must stay one.
+    """
+    known = {(one.bucket, one.key): one for one in now}
+    pairs = ((one, known[one.bucket, one.key]) for one in before if (one.bucket, one.key) in known)
+    return {
+        f"s3://{old.bucket}/{old.key}": (old.etag, new.etag)
+        for old, new in pairs
+        if old.etag != new.etag and old.bytes == new.bytes and new.etag == _md5(old.within(folder))
+    }
+
+
+def _md5(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
 
 
 def _refuse_others(backup: Backup) -> None:

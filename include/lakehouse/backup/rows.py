@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import csv
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Table, func, select, text
+from sqlalchemy import Connection, Table, func, select, text, update
 
 from lakehouse.backup.model import NoBackup, Rows
 from lakehouse.errors import LakehouseError
-from lakehouse.ledger.database import batches, engine, metadata, rollbacks
+from lakehouse.ledger.database import batches, engine, inputs, metadata, rollbacks
 
 # Who is at work, and who is alive: not true of a platform that was just restored.
 _OF_THE_MOMENT = {"leases", "heartbeats"}
@@ -34,6 +35,7 @@ def dump(folder: Path) -> tuple[dict[str, Rows], str]:
     """Write every row as of one moment; returns what was written, and which batches were known in which state."""
     folder.mkdir(exist_ok=True)
     with engine().connect().execution_options(isolation_level="REPEATABLE READ") as connection, connection.begin():
+        _take_your_time(connection)
         written = {table.name: _out(connection, table, _file(folder, table)) for table in kept()}
         return written, _published(connection)
 
@@ -47,6 +49,7 @@ def published() -> str:
 def fill(folder: Path, written: dict[str, Rows], known: str) -> bool:
     """Bring the rows back, all or none; False where they are there already. A ledger with other batches is refused."""
     with engine().begin() as connection:
+        _take_your_time(connection)
         if _published(connection) == known and connection.execute(select(func.count()).select_from(batches)).scalar():
             return False
         for table in (batches, rollbacks):
@@ -60,6 +63,17 @@ def fill(folder: Path, written: dict[str, Rows], known: str) -> bool:
             if table.name in written:
                 _in(connection, table, _file(folder, table))
     return True
+
+
+def rename(etags: Mapping[str, tuple[str, str]]) -> int:
+    """Files that have another ETag though their bytes are the same, by URI with the old and the new one: remember the
+    new one, or each would be taken once more as a correction. Returns how many were known."""
+    changed = 0
+    with engine().begin() as connection:
+        for uri, (old, new) in etags.items():
+            statement = update(inputs).where(inputs.c.uri == uri, inputs.c.etag == old).values(etag=new)
+            changed += connection.execute(statement).rowcount
+    return changed
 
 
 def check(folder: Path, written: dict[str, Rows]) -> None:
@@ -108,6 +122,12 @@ def _in(connection: Connection, table: Table, file: Path) -> None:
         connection.execute(
             select(func.setval(sequence, select(func.coalesce(func.max(number), 0) + 1).scalar_subquery(), False))
         )
+
+
+def _take_your_time(connection: Connection) -> None:
+    """A ledger of years is one long statement, which others must not be."""
+    for limit in ("statement_timeout", "idle_in_transaction_session_timeout"):
+        connection.execute(text(f"SET LOCAL {limit} = 0"))
 
 
 def _copy(connection: Connection, statement: str, file: Any) -> int:

@@ -19,10 +19,13 @@ from lakehouse.errors import LakehouseError
 from lakehouse.identities import acting
 from lakehouse.ledger.database import now
 from lakehouse.maintenance.reachable import reachable
+from lakehouse.naming import JOBS, LAYERS
 from lakehouse.provenance import code_version
 from lakehouse.settings import settings
+from lakehouse.store import StoreUnreachable
 
 TRIES = 10
+_GONE = ("404", "NoSuchKey", "412", "PreconditionFailed")
 
 
 class NeverStill(LakehouseError):
@@ -62,6 +65,8 @@ def _cut(folder: Path, begun: Path, at: datetime, *, objects: bool, tell: Tell) 
         try:
             files, copied = _held(tables, folder, begun, objects=objects, tell=tell)
         except (FileNotFoundError, ClientError) as error:
+            if isinstance(error, ClientError) and error.response["Error"]["Code"] not in _GONE:
+                raise StoreUnreachable(f"the object store at {settings().s3_endpoint} refuses: {error}") from error
             tell(f"maintenance took a file away meanwhile ({error}); looking again")
             continue
         return Backup(
@@ -86,7 +91,7 @@ def _held(tables: dict[str, str], folder: Path, begun: Path, *, objects: bool, t
     tell(f"{len(named):,} files named by their versions, all there")
     if not objects:
         return len(named), None
-    wanted = [one for one in listed if one.bucket != settings().warehouse_bucket or _path(one) in named]
+    wanted = [one for one in listed if one.bucket != settings().warehouse_bucket or _path(one) in named or _job(one)]
     copied = copy_out(wanted, folder, tell)
     tell(f"{copied:,} objects copied, {len(wanted) - copied:,} were there from earlier backups")
     write_objects(begun, wanted)
@@ -104,6 +109,11 @@ def whole(tables: dict[str, str], there: set[str]) -> Iterable[str]:
             yield path
 
 
+def _job(one: Object) -> bool:
+    """Whether it is a job's document: a batch can be built again by it."""
+    return one.key.startswith(f"{JOBS}/")
+
+
 def _path(one: Object) -> str:
     return f"s3://{one.bucket}/{one.key}"
 
@@ -114,5 +124,8 @@ def _namespaces() -> dict[str, dict[str, str]]:
 
 
 def _tables() -> dict[str, str]:
+    """Companions after the tables that they belong to, as a publish goes the other way round: a batch that is in a
+    table at the cut is in its companions, too, and one that is only in those is settled by its next try."""
     names = [name for namespace in catalog().list_namespaces() for name in catalog().list_tables(namespace)]
-    return {".".join(name): str(catalog().load_table(name).metadata_location) for name in sorted(names)}
+    in_order = sorted(names, key=lambda name: (name[0] not in LAYERS, name))
+    return {".".join(name): str(catalog().load_table(name).metadata_location) for name in in_order}

@@ -45,14 +45,14 @@ def plan(seen: Seen) -> Plan:
     """What the table needs, in this order; nothing where it is healthy."""
     own = seen.name == seen.contract.dataset
     packed, later = rewrites(seen.name, seen.policy, seen.health, seen.open_from, sort=own)
-    purged = purges(seen.name, seen.policy, seen.health, seen.open_from, seen.now, sort=own)
+    purged, unpurged = purges(seen.name, seen.policy, seen.health, seen.open_from, seen.now, sort=own)
     steps = [*_properties(seen), *purged, *packed, *_manifests(seen), *_expiry(seen)]
     orphans = orphans_due(seen.policy, seen.last_done, seen.now) and seen.health.snapshot_id is not None
     if orphans and seen.orphans_refused:
         later.append(f"files that no version names are not looked for: {seen.orphans_refused}")
     elif orphans:
         steps.append(_orphans(seen))
-    return Plan(table=seen.name, steps=tuple(steps), put_off=tuple(later))
+    return Plan(table=seen.name, steps=tuple(steps), put_off=(*unpurged, *later))
 
 
 def orphans_due(policy: Maintenance, last_done: Mapping[str, datetime], now: datetime) -> bool:

@@ -34,20 +34,28 @@ def rewrites(
 
 def purges(
     table: str, policy: Maintenance, found: TableHealth, open_from: datetime | None, now: datetime, *, sort: bool
-) -> list[Step]:
-    """The steps that take dropped columns out of files, once they are old enough; as much as a window's budget."""
+) -> tuple[list[Step], list[str]]:
+    """The steps that take dropped columns out of files, once they are old enough, and what is put off.
+
+    As much as a window's budget. A table that no condition divides would be rewritten in one step, under its lease:
+    that is put off where it is more than the budget.
+    """
     if found.last_with_dropped is not None and now - found.last_with_dropped < policy.dropped_after:
-        return []
+        return [], []
     budget = policy.budget_mb << 20
     steps: list[Step] = []
     closed = [one for one in found.partitions if one.dropped_files and not _is_open(one, open_from)]
     for group in _slices(closed, policy):
         work = sum(one.bytes for one in group)
+        if work > budget and group[0].where is None:
+            return steps, [
+                f"{told(work)} that hold dropped columns are beyond this window's {told(policy.budget_mb << 20)}"
+            ]
         if steps and work > budget:
             break
         budget -= work
         steps.append(_purge(table, policy, group, sort=sort))
-    return steps
+    return steps, []
 
 
 def _purge(table: str, policy: Maintenance, group: list[PartitionHealth], *, sort: bool) -> Step:

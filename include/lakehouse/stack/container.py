@@ -18,10 +18,10 @@ import psutil
 
 from lakehouse.errors import LakehouseError
 from lakehouse.settings import PREFIX, Settings, settings
+from lakehouse.stack import store_setup
 from lakehouse.stack.airflow import ensure_database
 from lakehouse.stack.cluster import SparkMaster, SparkWorker
 from lakehouse.stack.launch import launch
-from lakehouse.stack.minio import Minio
 from lakehouse.stack.postgres import Postgres
 from lakehouse.stack.registry import services
 from lakehouse.stack.secret_file import missing_secrets
@@ -63,7 +63,7 @@ def set_up(known: Settings, what: str) -> None:
     if missing:
         raise LakehouseError(f".env has no value for {', '.join(missing)}: run `make env`, then start again.")
     Postgres(known).settle()
-    Minio(known).settle()
+    store_setup.set_up(known)
 
 
 def first_look(known: Settings) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from lakehouse.errors import LakehouseError
-from lakehouse.settings import ROOT, cache_dir, environment
+from lakehouse.settings import ROOT, cache_dir, environment, is_local
 from lakehouse.stack import store_setup
 from lakehouse.stack.paths import write_private
 from lakehouse.stack.probe import get
@@ -66,7 +66,12 @@ class Minio(Service):
         return get(f"http://{HOST}:{self.settings.minio_port}/minio/health/ready") is not None
 
     def settle(self) -> None:
-        """Buckets and identities, where they are not as the settings want them: that takes seconds."""
+        """Buckets and identities, where they are not as the settings want them: that takes seconds.
+
+        In a store of somebody else's they are his to make.
+        """
+        if not is_local(self.settings.s3_endpoint, self.settings.minio_port) and store_setup.answers(self.settings):
+            return
         done, wanted = self.settings.home / "minio-identities", store_setup.digest(self.settings)
         if not (done.exists() and done.read_text() == wanted and store_setup.answers(self.settings)):
             store_setup.set_up(self.settings)

@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from lakehouse.settings import PREFIX, ROOT, Settings, env_file, settings
+from lakehouse.settings import PREFIX, ROOT, Settings, env_file, is_local, settings
 from lakehouse.stack.paths import write_private
 
 
@@ -39,6 +39,7 @@ def _listed(text: str) -> dict[str, Callable[[], str]]:
     return {setting: KINDS[kind] for setting, kind in lines}
 
 
+_OF_A_ROLE = re.compile(r"(s3|catalog|airflow)_(ingest|transform|maintenance|reader|operator|viewer)_\w+")
 GENERATED = _listed((ROOT / "include" / "secrets.txt").read_text(encoding="utf-8"))
 
 
@@ -49,7 +50,18 @@ def missing_secrets(known: Settings) -> dict[str, str]:
         value = getattr(known, name)
         return not (value.get_secret_value() if hasattr(value, "get_secret_value") else value)
 
-    return {name: make() for name, make in GENERATED.items() if unset(name)}
+    return {name: make() for name, make in GENERATED.items() if unset(name) and not _foreign(known, name)}
+
+
+def _foreign(known: Settings, name: str) -> bool:
+    """Whether it is for somebody else's store, catalog or Airflow: these may know one key only, and none made here."""
+    addresses = {
+        "s3": (known.s3_endpoint, known.minio_port),
+        "catalog": (known.catalog_uri, known.catalog_port),
+        "airflow": (known.airflow_url, known.airflow_port),
+    }
+    found = _OF_A_ROLE.fullmatch(name)
+    return found is not None and not is_local(*addresses[found[1]])
 
 
 def ensure_secrets() -> Settings:
@@ -68,10 +80,17 @@ def remember(values: Mapping[str, str]) -> None:
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     for name, value in values.items():
         line = f"{PREFIX}{name.upper()}={value}"
-        pattern = re.compile(rf"^[# ]*{PREFIX}{name.upper()}=.*$", re.MULTILINE)
-        text = pattern.sub(line, text, count=1) if pattern.search(text) else f"{text.rstrip()}\n{line}\n".lstrip()
+        text = _with_line(text, f"{PREFIX}{name.upper()}", line)
     write_private(path, text)
     settings.cache_clear()
+
+
+def _with_line(text: str, name: str, line: str) -> str:
+    """In place of the last line that sets it, which is the one that counts; else of a comment that shows it."""
+    for start in (r"\s*(?:export\s+)?", r"[# ]*"):
+        if found := list(re.finditer(rf"^{start}{name}=.*$", text, re.MULTILINE)):
+            return f"{text[: found[-1].start()]}{line}{text[found[-1].end() :]}"
+    return f"{text.rstrip()}\n{line}\n".lstrip()
 
 
 def _close(path: Path) -> None:
