@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from threading import Thread
 from typing import Any
 from uuid import uuid4
 
 import pytest
-from pyspark.errors import PySparkException
 
 from lakehouse.jobs import Call
 from lakehouse.maintenance import acting, carried_out
 from lakehouse.maintenance.carried_out import carry_out
-from lakehouse.maintenance.reachable import FilesMissing, check, listed
+from lakehouse.maintenance.reachable import check, listed
 from lakehouse.maintenance.step import Operation, Step
 from lakehouse.pins import pin, pins
 from lakehouse.plan import Attempt
@@ -97,26 +96,6 @@ def test_an_expiry_waits_for_a_pin_that_is_being_set(worn, spark, monkeypatch):
     assert versions(worn) == before
     keep(contract, in_session(spark), "expire_snapshots", now=in_days(1))
     assert len(versions(worn)) < len(before)
-
-
-@ON_AND_OFF
-def test_a_commit_that_is_taken_for_refused_loses_files_and_only_the_proof_tells(worn, stack, monkeypatch, guarded):
-    """An answer 400 to a commit that succeeded: Iceberg removes what it wrote, which main names by now."""
-    if not guarded:
-        monkeypatch.setattr(carried_out, "check_files", lambda *_: 0)
-    session, told = connect(str(uuid4())), False
-    with proxied(stack.catalog_uri, UPDATES["rewrite_data_files"], 400) as proxy:
-        session.conf.set("spark.sql.catalog.lake.uri", proxy.uri)
-        with suppress(PySparkException):  # whether the job fails, too, is Iceberg's own matter
-            try:
-                keep(worn.contract(min_input_files=2), in_session(session), "rewrite_data_files")
-            except FilesMissing:
-                told = True
-        assert proxy.struck.is_set()
-    session.stop()
-    with pytest.raises(FilesMissing):
-        check(worn.name, loaded(worn.name))
-    assert told is guarded
 
 
 @ON_AND_OFF
