@@ -153,8 +153,8 @@ def test_a_sorted_and_a_z_ordered_rewrite_keep_the_rows(worn, spark):
 def test_a_column_that_was_dropped_is_gone_from_the_files_in_time(worn, spark):
     worn.wear(spark, files=1)
     spark.sql(f"ALTER TABLE {table_sql(worn.name)} ADD COLUMN secret STRING")
-    spark.sql(f"INSERT INTO {table_sql(worn.name)} SELECT 77, TIMESTAMP '{DAYS[0]} 12:00:00', 231, 'hush'")
-    worn.rows[77] = (DAYS[0], 231)
+    spark.sql(f"INSERT INTO {table_sql(worn.name)} SELECT 7777, TIMESTAMP '{DAYS[0]} 12:00:00', 231, 'hush'")
+    worn.rows[7777] = (DAYS[0], 231)
     spark.sql(f"ALTER TABLE {table_sql(worn.name)} DROP COLUMN secret")
     contract, week_on = worn.contract(min_input_files=9), in_days(8)
     assert holding("secret", worn) == 1
