@@ -38,7 +38,8 @@ def write() -> str:
     found = [json.loads(file.read_text()) for file in sorted(RESULTS.glob("*.json"))]
     found = [one for one in found if one.get("benchmark")]
     PAGE.write_text("\n".join(_page(found)))
-    plot(_compared(found), PLOT)
+    if compared := _compared(found):
+        plot(compared, PLOT)
     return f"on the page {PAGE.name}"
 
 
@@ -67,7 +68,8 @@ def plot(ratios: Sequence[dict[str, Any]], file: Path) -> None:
 
 def _page(found: Sequence[dict[str, Any]]) -> Iterator[str]:
     yield INTRODUCTION
-    yield f"![Ratios beside what is asked of them](images/{PLOT.name})\n"
+    if _compared(found):
+        yield f"![Ratios beside what is asked of them](images/{PLOT.name})\n"
     for one in found:
         yield f"## {one['benchmark']}\n"
         yield f"{one['at'][:10]}, {one['cores']} cores, load {one['load_at_start'][0]:.1f} at the start.\n"
