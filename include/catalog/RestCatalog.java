@@ -38,6 +38,7 @@ public class RestCatalog {
   private static final String PROPERTY = "CATALOG_PROPERTY_";
   private static final String VENDED = "CATALOG_VENDED_";
   private static final String EVERYTHING = "*";
+  private static final String LEVELS = "\u001F";
 
   public static void main(String[] args) throws Exception {
     Map<String, String> env = System.getenv();
@@ -118,8 +119,12 @@ public class RestCatalog {
       if (path.length < 4 || !path[1].equals("namespaces")) {
         return "may not " + method + " /" + String.join("/", path);
       }
-      String namespace = URLDecoder.decode(path[2], StandardCharsets.UTF_8);
-      String what = path.length > 4 ? namespace + "." + URLDecoder.decode(path[4], StandardCharsets.UTF_8) : namespace;
+      // What is below a namespace is its own: Spark asks for a branch as for a table in the namespace bronze.orders, and
+      // must hear that there is none.
+      String[] levels = URLDecoder.decode(path[2], StandardCharsets.UTF_8).split(LEVELS, -1);
+      String namespace = levels[0];
+      String place = String.join(".", levels);
+      String what = path.length > 4 ? place + "." + URLDecoder.decode(path[4], StandardCharsets.UTF_8) : place;
       // A scan is planned, and metrics are reported, by POST and DELETE below the table.
       if (looks || (path.length > 5 && Set.of("metrics", "plan", "tasks").contains(path[5]))) {
         return reads.contains(namespace) ? null : "may not read " + what;
