@@ -38,7 +38,8 @@ public class RestCatalog {
   private static final String PROPERTY = "CATALOG_PROPERTY_";
   private static final String VENDED = "CATALOG_VENDED_";
   private static final String EVERYTHING = "*";
-  private static final String LEVELS = "\u001F";
+  /** Between the levels of a namespace: the reference server says a dot to its clients, the specification 1F. */
+  private static final String LEVELS = "[.\u001F]";
 
   public static void main(String[] args) throws Exception {
     Map<String, String> env = System.getenv();

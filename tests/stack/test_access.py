@@ -172,7 +172,7 @@ def test_what_is_below_a_namespace_is_its_own(stack) -> None:
     """Spark asks for a branch as for a table in the namespace silver.orders, and must hear that there is none."""
     headers = {"Authorization": f"Bearer {identity(stack, Role.READER).token}"}
     found = {
-        layer: httpx.get(f"{stack.catalog_uri}/v1/namespaces/{layer}%1Forders/tables/branch_x", headers=headers)
+        layer: httpx.get(f"{stack.catalog_uri}/v1/namespaces/{layer}%2Eorders/tables/branch_x", headers=headers)
         for layer in ("silver", "bronze")
     }
     assert {layer: answer.status_code for layer, answer in found.items()} == {"silver": 404, "bronze": 403}
