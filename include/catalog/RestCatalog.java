@@ -38,6 +38,8 @@ public class RestCatalog {
   private static final String PROPERTY = "CATALOG_PROPERTY_";
   private static final String VENDED = "CATALOG_VENDED_";
   private static final String EVERYTHING = "*";
+  /** Between the levels of a namespace: the reference server says a dot to its clients, the specification 1F. */
+  private static final String LEVELS = "[.\u001F]";
 
   public static void main(String[] args) throws Exception {
     Map<String, String> env = System.getenv();
@@ -118,10 +120,12 @@ public class RestCatalog {
       if (path.length < 4 || !path[1].equals("namespaces")) {
         return "may not " + method + " /" + String.join("/", path);
       }
-      String name = URLDecoder.decode(path[2], StandardCharsets.UTF_8);
-      // What is below a namespace is as the namespace: Spark looks there for a table before it takes its name for a branch.
-      String namespace = name.split("[\u001f.]", 2)[0];
-      String what = path.length > 4 ? name + "." + URLDecoder.decode(path[4], StandardCharsets.UTF_8) : name;
+      // What is below a namespace is its own: Spark asks for a branch as for a table in the namespace bronze.orders, and
+      // must hear that there is none.
+      String[] levels = URLDecoder.decode(path[2], StandardCharsets.UTF_8).split(LEVELS, -1);
+      String namespace = levels[0];
+      String place = String.join(".", levels);
+      String what = path.length > 4 ? place + "." + URLDecoder.decode(path[4], StandardCharsets.UTF_8) : place;
       // A scan is planned, and metrics are reported, by POST and DELETE below the table.
       if (looks || (path.length > 5 && Set.of("metrics", "plan", "tasks").contains(path[5]))) {
         return reads.contains(EVERYTHING) || reads.contains(namespace) ? null : "may not read " + what;

@@ -6,7 +6,7 @@ here is denied.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -97,11 +97,11 @@ def _allow(actions: Iterable[str], resources: list[str]) -> dict[str, Any]:
     return {"Effect": "Allow", "Action": list(actions), "Resource": resources}
 
 
-def _listing(bucket: str, prefixes: list[str]) -> dict[str, Any]:
-    if "" in prefixes:  # a condition would refuse whoever names no prefix at all
-        return _allow(("s3:ListBucket",), [f"arn:aws:s3:::{bucket}"])
-    seen = {"StringLike": {"s3:prefix": [f"{prefix}*" for prefix in prefixes]}}
-    return {**_allow(("s3:ListBucket",), [f"arn:aws:s3:::{bucket}"]), "Condition": seen}
+def _listing(bucket: str, prefixes: Sequence[str]) -> dict[str, Any]:
+    found = _allow(("s3:ListBucket",), [f"arn:aws:s3:::{bucket}"])
+    if "" in prefixes:  # a condition would refuse who asks without a prefix
+        return found
+    return {**found, "Condition": {"StringLike": {"s3:prefix": [f"{prefix}*" for prefix in prefixes]}}}
 
 
 def _objects(bucket: str, prefixes: Iterable[str]) -> list[str]:

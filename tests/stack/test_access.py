@@ -187,6 +187,16 @@ def test_maintenance_sees_the_tables_of_others_whose_files_it_must_not_take_for_
         drop_namespace(name)
 
 
+def test_what_is_below_a_namespace_is_its_own(stack) -> None:
+    """Spark asks for a branch as for a table in the namespace silver.orders, and must hear that there is none."""
+    headers = {"Authorization": f"Bearer {identity(stack, Role.READER).token}"}
+    found = {
+        layer: httpx.get(f"{stack.catalog_uri}/v1/namespaces/{layer}%2Eorders/tables/branch_x", headers=headers)
+        for layer in ("silver", "bronze")
+    }
+    assert {layer: answer.status_code for layer, answer in found.items()} == {"silver": 404, "bronze": 403}
+
+
 def token_alone(stack: Settings, role: Role) -> RestCatalog:
     """What a client has that knows the catalog's address and a token, and nothing of the store."""
     return RestCatalog("lake", uri=stack.catalog_uri, token=identity(stack, role).token)
@@ -233,6 +243,8 @@ def test_a_spark_session_is_who_started_it(stack, tables) -> None:
             session = connect(str(uuid4()))
         try:
             session.sql(f"INSERT INTO lake.{tables[may]} VALUES (3)")
+            session.sql(f"ALTER TABLE lake.{tables[may]} CREATE BRANCH aside")
+            session.sql(f"INSERT INTO lake.{tables[may]}.branch_aside VALUES (4)")
             other = "silver" if role is Role.INGEST else "bronze"
             # By the catalog where it may not load the table, else by the store at its first file.
             with pytest.raises(PySparkException, match=f"role {role} may not|Access Denied"):
