@@ -21,7 +21,7 @@ from lakehouse import coverages, naming
 from lakehouse.batch import PUBLISHED, Batch
 from lakehouse.catalog import catalog, catalog_of
 from lakehouse.intervals import Coverage, Interval
-from lakehouse.ledger import batches, heartbeats, mutes
+from lakehouse.ledger import batches, heartbeats, maintenance_turns, mutes
 from lakehouse.ledger import sla as ledger
 from lakehouse.ledger.database import engine
 from lakehouse.look import WATCH
@@ -412,6 +412,8 @@ def lakehouse(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
 def test_the_command_looks_once_and_shows_the_board(dataset):
     publish(dataset, Interval(DAY.start, datetime.now(UTC) + timedelta(days=2)))
     heartbeats.beat(WATCH, datetime.now(UTC), timedelta(minutes=1))
+    maintenance_turns.begin(dataset)
+    maintenance_turns.end(dataset, maintenance_turns.DONE)
     assert lakehouse("watch", "--once").returncode == 0
     (shown,) = json.loads(lakehouse("sla", "--json").stdout)
     assert (shown["dataset"], shown["state"]) == (dataset, "met")
