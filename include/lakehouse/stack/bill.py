@@ -40,9 +40,8 @@ class Part:
         if len(self.sums) == 1:
             found["hashes"] = [_sha256(self.sums[0])]
         elif self.sums:
-            place = f"https://pypi.org/project/{self.name}/{self.version}/#files"
             found["externalReferences"] = [
-                {"type": "distribution", "url": place, "hashes": [_sha256(one)]} for one in self.sums
+                {"type": "distribution", "url": self.purl, "hashes": [_sha256(one)]} for one in self.sums
             ]
         return found
 
