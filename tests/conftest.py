@@ -5,8 +5,11 @@ Airflow reads both once, when it is first imported, whichever test that is.
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import shutil
+import sys
 import tempfile
 
 import pytest
@@ -20,3 +23,12 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["AIRFLOW_HOME"] = home
     os.environ["AIRFLOW__CORE__PLUGINS_FOLDER"] = str(ROOT / "plugins")
     os.environ["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] = f"sqlite:///{home}/none/airflow.db"
+
+
+def pytest_unconfigure() -> None:
+    """A Spark client that was not stopped would try for minutes, when Python ends, to reach a server that is gone."""
+    core = sys.modules.get("pyspark.sql.connect.client.core")
+    if core is not None:
+        for one in gc.get_objects():
+            if isinstance(one, core.SparkConnectClient):
+                atexit.unregister(one._cleanup_ml_cache)

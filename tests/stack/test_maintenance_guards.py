@@ -57,9 +57,11 @@ def expiring(worn: Worn, catalog_uri: str) -> Thread:
 
     def work() -> None:
         spark = connect(str(uuid4()))
-        spark.conf.set("spark.sql.catalog.lake.uri", catalog_uri)
-        keep(contract, in_session(spark), "expire_snapshots", now=in_days(1))
-        spark.stop()
+        try:
+            spark.conf.set("spark.sql.catalog.lake.uri", catalog_uri)
+            keep(contract, in_session(spark), "expire_snapshots", now=in_days(1))
+        finally:
+            spark.stop()
 
     return Thread(target=work, daemon=True)
 
