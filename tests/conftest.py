@@ -30,5 +30,5 @@ def pytest_unconfigure() -> None:
     core = sys.modules.get("pyspark.sql.connect.client.core")
     if core is not None:
         for one in gc.get_objects():
-            if isinstance(one, core.SparkConnectClient):
+            if type(one) is core.SparkConnectClient:  # isinstance would wake what is lazy
                 atexit.unregister(one._cleanup_ml_cache)
