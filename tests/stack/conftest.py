@@ -21,6 +21,7 @@ from lakehouse.settings import Settings, settings
 from tests.stack import tables
 from tests.stack.harness import Stack
 from tests.stack.shop import Shop
+from tests.stack.watched import database, dataset, nobody, receiver  # noqa: F401  # fixtures
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lakehouse import catalog, settings, store
+from lakehouse import catalog, coverages, settings, store
 from lakehouse.ledger import database
 from lakehouse.settings import Settings
 from lakehouse.stack import lifecycle
@@ -108,5 +108,5 @@ def inside(stack: Stack) -> Iterator[None]:
 
 def forget_connections() -> None:
     """The next one who asks connects anew, by the settings of then."""
-    for known in (settings.settings, database.engine, catalog.catalog_of, store._client):
+    for known in (settings.settings, database.engine, catalog.catalog_of, coverages._catalog, store._client):
         known.cache_clear()

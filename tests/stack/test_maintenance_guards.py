@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 
 from lakehouse.jobs import Call
-from lakehouse.maintenance import acting, carried_out
+from lakehouse.maintenance import acts, carried_out
 from lakehouse.maintenance.carried_out import carry_out
 from lakehouse.maintenance.reachable import check, listed
 from lakehouse.maintenance.step import Operation, Step
@@ -91,7 +91,7 @@ def impatient(name: str, owner: str, attempt: str) -> Any:
 
 
 def test_an_expiry_waits_for_a_pin_that_is_being_set(worn, spark, monkeypatch):
-    monkeypatch.setattr(acting, "versions_at_rest", impatient)
+    monkeypatch.setattr(acts, "versions_at_rest", impatient)
     contract, before = worn.contract(retention={"snapshots": "0d", "keep_last": 1}), versions(worn)
     with versions_at_rest(worn.name, "pin/a", "pin/a"), pytest.raises(VersionsBusy):
         keep(contract, in_session(spark), "expire_snapshots", now=in_days(1))

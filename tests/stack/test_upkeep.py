@@ -19,15 +19,7 @@ from lakehouse.ledger.database import outbox as messages
 from lakehouse.ledger.pruning import prune
 from lakehouse.watch import look
 from tests.receiver import Receiver
-from tests.stack.test_watch import (  # noqa: F401  # fixtures
-    DAY,
-    SINCE,
-    database,
-    dataset,
-    nobody,
-    publish,
-    receiver,
-)
+from tests.stack.watched import DAY, SINCE, publish
 
 EARLY = SINCE + timedelta(hours=1)  # no interval is due
 MINUTE = timedelta(minutes=1)
@@ -45,7 +37,7 @@ def heard(by: Receiver) -> list[tuple[str, str, str]]:
     return [(one["event"], one["kind"], one["detail"]) for one in by.taken]
 
 
-def test_each_concern_is_told_once_and_its_end_too(dataset, receiver):  # noqa: F811
+def test_each_concern_is_told_once_and_its_end_too(dataset, receiver):
     with receiver.up():
         measure(dataset, SMALL, DELETES)
         assert look(EARLY).opened == 2
@@ -67,7 +59,7 @@ def test_each_concern_is_told_once_and_its_end_too(dataset, receiver):  # noqa: 
     assert first["summary"].startswith(f"{dataset} is worn")
 
 
-def test_nobody_is_told_of_what_is_muted_or_what_maintenance_is_about_to_mend(dataset, receiver):  # noqa: F811
+def test_nobody_is_told_of_what_is_muted_or_what_maintenance_is_about_to_mend(dataset, receiver):
     with receiver.up():
         maintenance_turns.begin(dataset)
         measure(dataset, SMALL)
@@ -83,7 +75,7 @@ def test_nobody_is_told_of_what_is_muted_or_what_maintenance_is_about_to_mend(da
     assert heard(receiver) == [("opened", "health", SMALL.told)]
 
 
-def test_maintenance_that_is_late_is_told_with_how_it_ended_and_is_over_when_it_is_done(dataset, receiver):  # noqa: F811
+def test_maintenance_that_is_late_is_told_with_how_it_ended_and_is_over_when_it_is_done(dataset, receiver):
     publish(dataset, DAY)
     with receiver.up():
         look(SINCE + timedelta(hours=50))
@@ -108,7 +100,7 @@ def count(table: Any) -> int:
 
 
 @pytest.fixture
-def aged(dataset, receiver) -> str:  # noqa: F811
+def aged(dataset, receiver) -> str:
     """Three measurements, one trouble that is over and one that is open: all of long ago."""
     with receiver.up():
         measure(dataset, SMALL, DELETES)

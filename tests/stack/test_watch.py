@@ -8,42 +8,23 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from uuid import uuid4
 
-import psycopg2
 import pytest
-from psycopg2 import sql
 
-from lakehouse import coverages, naming
+from lakehouse import naming
 from lakehouse.batch import PUBLISHED, Batch
-from lakehouse.catalog import catalog, catalog_of
-from lakehouse.intervals import Coverage, Interval
+from lakehouse.catalog import catalog
+from lakehouse.intervals import Interval
 from lakehouse.ledger import batches, heartbeats, maintenance_turns, mutes
 from lakehouse.ledger import sla as ledger
-from lakehouse.ledger.database import engine
 from lakehouse.look import WATCH
-from lakehouse.settings import settings
 from lakehouse.watch import board, look
-from tests.receiver import SECRET, Receiver
+from tests.receiver import SECRET
 from tests.stack import tables
-from tests.stack.harness import LAKEHOUSE, free_ports
+from tests.stack.harness import LAKEHOUSE, forget_connections, free_ports
+from tests.stack.watched import DAY, LATE, SINCE, promise, publish
 
-SINCE = datetime(2026, 2, 1, 12, tzinfo=UTC)
-DAY = Interval(datetime(2026, 2, 1, tzinfo=UTC), datetime(2026, 2, 2, tzinfo=UTC))
-LATE = DAY.end + timedelta(hours=1, minutes=30)
-CONTRACT = """
-dataset: {dataset}
-description: A dataset of this test's own.
-owner: commerce
-start: 2026-01-01
-source: {{kind: files, path: "watched/{{interval:%Y-%m-%d}}/"}}
-sla: {{ready_within: {ready_within}}}
-retention: {{snapshots: 7d}}
-maintenance: {{tier: daily}}
-"""
 SILVER = """
 dataset: {dataset}
 description: A dataset of this test's own.
@@ -65,72 +46,6 @@ DOWN = pytest.mark.parametrize(
     ],
     ids=["catalog", "ledger"],
 )
-
-
-@pytest.fixture
-def receiver() -> Receiver:
-    return Receiver(*free_ports(1))
-
-
-@pytest.fixture
-def database(stack) -> Iterator[str]:
-    """A ledger of this test's own, where no other watch looks; its address."""
-    name = f"watch_{uuid4().hex[:8]}"
-    password = stack.postgres_password.get_secret_value()
-    server = {"host": "127.0.0.1", "port": stack.postgres_port, "user": "postgres", "dbname": "postgres"}
-    connection = psycopg2.connect(**server, password=password)
-    connection.autocommit = True
-    with connection.cursor() as cursor:
-        cursor.execute(sql.SQL("CREATE DATABASE {} OWNER lakehouse").format(sql.Identifier(name)))
-        yield stack.ledger_url.get_secret_value().rpartition("/")[0] + f"/{name}"
-        cursor.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
-    connection.close()
-
-
-@pytest.fixture
-def nobody() -> str:
-    """An address where nobody listens."""
-    return f"http://127.0.0.1:{free_ports(1)[0]}"
-
-
-@pytest.fixture
-def dataset(database, receiver, nobody, tmp_path, monkeypatch) -> Iterator[str]:
-    """A dataset under contract, watched since SINCE, with an empty table. Its Airflow is down."""
-    name = f"bronze.watched_{uuid4().hex[:8]}"
-    monkeypatch.setenv("LAKEHOUSE_LEDGER_URL", database)
-    monkeypatch.setenv("LAKEHOUSE_CONTRACTS", str(tmp_path))
-    monkeypatch.setenv("LAKEHOUSE_ALERT_WEBHOOK", receiver.url)
-    monkeypatch.setenv("LAKEHOUSE_AIRFLOW_URL", nobody)
-    monkeypatch.delenv("LAKEHOUSE_START", raising=False)
-    _forget()
-    promise(tmp_path, name, "1h")
-    tables.make(name)
-    assert look(SINCE).problems == ()
-    yield name
-    catalog().drop_table(name)
-    engine().dispose()
-    monkeypatch.undo()
-    _forget()
-
-
-def _forget() -> None:
-    settings.cache_clear()
-    engine.cache_clear()
-    catalog_of.cache_clear()
-    coverages._catalog.cache_clear()
-
-
-def promise(folder: Path, dataset: str, ready_within: str) -> None:
-    """A contract with this promise."""
-    file = folder / "bronze" / f"{naming.short_name(dataset)}.yaml"
-    file.parent.mkdir(exist_ok=True)
-    file.write_text(CONTRACT.format(dataset=dataset, ready_within=ready_within))
-
-
-def publish(dataset: str, *intervals: Interval) -> None:
-    found = tables.loaded(dataset)
-    with found.transaction() as transaction:
-        transaction.set_properties({naming.COVERAGE: Coverage.of(intervals).dumps()})
 
 
 def next_day(interval: Interval) -> Interval:
@@ -294,10 +209,10 @@ def test_while_the_catalog_is_down_the_ledger_tells_what_is_there_and_nothing_is
 ):
     with receiver.up(), monkeypatch.context() as patched:
         patched.setenv("LAKEHOUSE_CATALOG_URI", nobody)
-        _forget()
+        forget_connections()
         assert look(LATE).opened == 1
         assert look(LATE + timedelta(minutes=1)).closed == 0
-    _forget()
+    forget_connections()
     with receiver.up():
         publish(dataset, DAY)
         assert look(LATE + timedelta(minutes=2)).closed == 1
@@ -324,9 +239,9 @@ def test_what_the_ledger_knows_as_published_is_not_missed_while_the_catalog_is_d
     batches.settle("b1", PUBLISHED)
     with monkeypatch.context() as patched:
         patched.setenv("LAKEHOUSE_CATALOG_URI", nobody)
-        _forget()
+        forget_connections()
         assert look(LATE).opened == 0
-    _forget()
+    forget_connections()
 
 
 def test_a_dataset_behind_a_late_one_is_recorded_and_not_told_and_has_time_to_catch_up(dataset, receiver, tmp_path):

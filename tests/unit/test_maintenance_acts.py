@@ -13,7 +13,7 @@ from lakehouse.contracts import contract
 from lakehouse.contracts.keeping import Maintenance, Retention
 from lakehouse.jobs import Call, Maintained
 from lakehouse.ledger import database, leases
-from lakehouse.maintenance import acting, carried_out, orphans
+from lakehouse.maintenance import acts, carried_out, orphans
 from lakehouse.maintenance.expiry import bounds, expirable
 from lakehouse.maintenance.narrowed import narrowed
 from lakehouse.maintenance.planned import TooYoung
@@ -117,28 +117,28 @@ def test_a_folder_that_is_shared_since_the_plan_was_made_is_not_swept(table, tmp
     known = catalog(tmp_path)
     if is_shared:
         known.create_table("silver.other", table.schema(), location=f"{table.location()}/inside")
-    monkeypatch.setattr(acting, "_called", lambda *_: answer)
+    monkeypatch.setattr(acts, "_called", lambda *_: answer)
     monkeypatch.setattr(orphans, "catalog", lambda: known)
     monkeypatch.setattr(orphans, "mixed", lambda *_: "")  # its data files are only named, and lie elsewhere
     asked = step("remove_orphan_files", older_than=datetime.now(UTC), dry_run=True)
-    tools = acting.Tools("silver.orders", ATTEMPT, print, 0)
+    tools = acts.Tools("silver.orders", ATTEMPT, print, 0)
     if is_shared:
         with pytest.raises(orphans.NoOrphans, match=r"is shared with silver\.other"):
-            acting.look_for_orphans(table, asked, tools)
+            acts.look_for_orphans(table, asked, tools)
     else:
-        assert acting.look_for_orphans(table, asked, tools) == answer
+        assert acts.look_for_orphans(table, asked, tools) == answer
 
 
 def test_files_are_listed_first_and_removed_only_if_there_are_any(monkeypatch):
     calls: list[bool | None] = []
     monkeypatch.setattr(leases, "renew", lambda *_: True)
-    monkeypatch.setattr(acting, "_called", lambda _step, call, *_: calls.append(call.dry_run))
+    monkeypatch.setattr(acts, "_called", lambda _step, call, *_: calls.append(call.dry_run))
     asked = step("remove_orphan_files", older_than=datetime.now(UTC), dry_run=True)
-    tools = acting.Tools("silver.orders", ATTEMPT, print, 0)
+    tools = acts.Tools("silver.orders", ATTEMPT, print, 0)
     nothing = Maintained(counters={"files": 0})
-    assert acting.act(asked, tools, nothing) == nothing
+    assert acts.act(asked, tools, nothing) == nothing
     assert calls == []
-    acting.act(asked, tools, Maintained(counters={}, files=("s3://lake/a",)))
+    acts.act(asked, tools, Maintained(counters={}, files=("s3://lake/a",)))
     assert calls == [False]
 
 
@@ -214,8 +214,8 @@ def a_while_later() -> datetime:
 
 def test_no_job_is_begun_without_the_lease(monkeypatch):
     monkeypatch.setattr(leases, "renew", lambda *_: False)
-    with pytest.raises(acting.LeaseLost):
-        acting.act(step("rewrite_manifests"), acting.Tools("silver.orders", ATTEMPT, print, 0), Maintained(counters={}))
+    with pytest.raises(acts.LeaseLost):
+        acts.act(step("rewrite_manifests"), acts.Tools("silver.orders", ATTEMPT, print, 0), Maintained(counters={}))
 
 
 def test_what_may_go_is_judged_by_the_ledgers_clock(table, monkeypatch):
@@ -253,7 +253,7 @@ class Taking:
         monkeypatch.setattr(leases, "renew", lambda *_: True)
 
     def take(self, one: Step, now: datetime) -> None:
-        carried_out._take(ORDERS, one, acting.Tools("silver.orders", ATTEMPT, print, 0), lambda: now)
+        carried_out._take(ORDERS, one, acts.Tools("silver.orders", ATTEMPT, print, 0), lambda: now)
 
     def act(self, one: Step, *_: object) -> Maintained:
         assert self.held, "a step is taken under the lease"

@@ -13,6 +13,7 @@ from lakehouse.roles import Role
 from lakehouse.settings import Settings, settings
 from lakehouse.spark_conf import identity_properties
 from lakehouse.stack import paths
+from lakehouse.stack.airflow import people
 from lakehouse.stack.airflow_env import airflow_environment
 from lakehouse.stack.launch import process_environment
 from lakehouse.stack.registry import services
@@ -90,7 +91,7 @@ def test_a_foreign_store_catalog_and_airflow_get_no_keys_made_here(env_file) -> 
     )
     known = ensure_secrets()
     assert {identity(known, role) for role in Role} == {Identity("one", "key", "token")}
-    assert not known.airflow_operator_password.get_secret_value()
+    assert [one["name"] for one in people(known)] == ["admin"], "nobody gets in without a password"
 
 
 def test_a_readable_env_file_is_closed(env_file) -> None:

@@ -54,6 +54,11 @@ class Object(NamedTuple):
     etag: str
     bytes: int
 
+    @property
+    def uri(self) -> str:
+        """As tables and the ledger name it."""
+        return f"s3://{self.bucket}/{self.key}"
+
     def within(self, folder: Path) -> Path:
         """Where a copy is kept. Other content is another file, so what is there need not be copied again."""
         name = hashlib.sha256(f"{self.bucket}\0{self.key}\0{self.etag}".encode()).hexdigest()

@@ -40,13 +40,13 @@ def copy_in(objects: Iterable[Object], folder: Path, tell: Tell) -> int:
 
     An object that has other content now stays: it came after the backup, and may be the only one of its kind.
     """
-    there = {(one.bucket, one.key): one for one in present()}
+    there = {one.uri: one for one in present()}
     asked = list(objects)
     for one in asked:
-        other = there.get((one.bucket, one.key))
+        other = there.get(one.uri)
         if other and other.etag != one.etag:
-            tell(f"{one.bucket}/{one.key} has other content than in the backup; it stays as it is")
-    missing = [one for one in asked if (one.bucket, one.key) not in there]
+            tell(f"{one.uri} has other content than in the backup; it stays as it is")
+    missing = [one for one in asked if one.uri not in there]
     if lost := [one.key for one in missing if not _held(one, folder)]:
         raise NoBackup(f"{folder}/objects lacks {len(lost)} of the backup's objects, such as {lost[0]}.")
     return _each(missing, lambda one: _put(one, folder), "objects brought back", tell)

@@ -32,7 +32,7 @@ def restore(folder: Path, place: Path, backup: Backup, tell: Tell) -> None:
         brought = copy_in(read_objects(place), folder, tell)
         tell(f"{brought:,} of {backup.objects:,} objects brought back, the others were there")
     now = list(present())
-    there = {f"s3://{one.bucket}/{one.key}" for one in now}
+    there = {one.uri for one in now}
     try:
         files = sum(1 for _ in set(whole(backup.tables, there)))
     except FileNotFoundError as error:
@@ -52,10 +52,10 @@ def _other_etags(folder: Path, before: Iterable[Object], now: Iterable[Object]) 
 
     Only those whose content is the backup's: another file of the same name is a correction, and must stay one.
     """
-    known = {(one.bucket, one.key): one for one in now}
-    pairs = ((one, known[one.bucket, one.key]) for one in before if (one.bucket, one.key) in known)
+    known = {one.uri: one for one in now}
+    pairs = ((one, known[one.uri]) for one in before if one.uri in known)
     return {
-        f"s3://{old.bucket}/{old.key}": (old.etag, new.etag)
+        old.uri: (old.etag, new.etag)
         for old, new in pairs
         if old.etag != new.etag and old.bytes == new.bytes and new.etag == _md5(old.within(folder))
     }

@@ -86,12 +86,12 @@ def _held(tables: dict[str, str], folder: Path, begun: Path, *, objects: bool, t
     """Count the files that the tables name, all of which must be there; and copy the objects, if asked to."""
     tell(f"{len(tables)} tables")
     listed = list(present())
-    there = {f"s3://{one.bucket}/{one.key}" for one in listed}
+    there = {one.uri for one in listed}
     named = set(whole(tables, there))
     tell(f"{len(named):,} files named by their versions, all there")
     if not objects:
         return len(named), None
-    wanted = [one for one in listed if one.bucket != settings().warehouse_bucket or _path(one) in named or _job(one)]
+    wanted = [one for one in listed if one.bucket != settings().warehouse_bucket or one.uri in named or _job(one)]
     copied = copy_out(wanted, folder, tell)
     tell(f"{copied:,} objects copied, {len(wanted) - copied:,} were there from earlier backups")
     write_objects(begun, wanted)
@@ -112,10 +112,6 @@ def whole(tables: dict[str, str], there: set[str]) -> Iterable[str]:
 def _job(one: Object) -> bool:
     """Whether it is a job's document: a batch can be built again by it."""
     return one.key.startswith(f"{JOBS}/")
-
-
-def _path(one: Object) -> str:
-    return f"s3://{one.bucket}/{one.key}"
 
 
 def _namespaces() -> dict[str, dict[str, str]]:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import Connection, false, func, select, update
+from sqlalchemy import Connection, Executable, false, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from lakehouse.ledger.database import engine, outbox
@@ -71,6 +71,15 @@ class Event:
     payload: dict[str, Any]
     created_at: datetime
     deliveries: tuple[Delivery, ...]
+
+
+def changed(change: Executable, messages: Collection[Message], now: datetime) -> bool:
+    """Make a change together with the messages that tell of it; False, and nothing done, where it returns no row."""
+    with engine().begin() as connection:
+        if connection.execute(change).first() is None:
+            return False
+        add(connection, messages, now)
+    return True
 
 
 def add(connection: Connection, messages: Collection[Message], now: datetime) -> None:

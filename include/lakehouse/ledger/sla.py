@@ -101,11 +101,7 @@ def record(miss: Miss, messages: Collection[Message] = ()) -> bool:
         )
         .returning(sla_misses.c.alert_id)
     )
-    with engine().begin() as connection:
-        if connection.execute(kept).first() is None:
-            return False
-        outbox.add(connection, messages, miss.told_at or miss.opened_at)
-    return True
+    return outbox.changed(kept, messages, miss.told_at or miss.opened_at)
 
 
 def close(miss: Miss, messages: Collection[Message], now: datetime) -> bool:
@@ -116,11 +112,7 @@ def close(miss: Miss, messages: Collection[Message], now: datetime) -> bool:
         .values(closed_at=now)
         .returning(sla_misses.c.alert_id)
     )
-    with engine().begin() as connection:
-        if connection.execute(closed).first() is None:
-            return False
-        outbox.add(connection, messages, now)
-    return True
+    return outbox.changed(closed, messages, now)
 
 
 def closed_at(alert_ids: Collection[str]) -> dict[str, datetime]:

@@ -58,11 +58,7 @@ def record(found: Trouble, messages: Collection[Message] = ()) -> bool:
         )
         .returning(rows.c.alert_id)
     )
-    with engine().begin() as connection:
-        if connection.execute(kept).first() is None:
-            return False
-        outbox.add(connection, messages, found.told_at or found.opened_at)
-    return True
+    return outbox.changed(kept, messages, found.told_at or found.opened_at)
 
 
 def close(found: Trouble, messages: Collection[Message], now: datetime) -> bool:
@@ -73,8 +69,4 @@ def close(found: Trouble, messages: Collection[Message], now: datetime) -> bool:
         .values(closed_at=now)
         .returning(rows.c.alert_id)
     )
-    with engine().begin() as connection:
-        if connection.execute(closed).first() is None:
-            return False
-        outbox.add(connection, messages, now)
-    return True
+    return outbox.changed(closed, messages, now)

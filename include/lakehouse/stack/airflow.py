@@ -150,13 +150,14 @@ def rotate_fernet_key(settings: Settings, old: str) -> None:
 
 
 def people(settings: Settings) -> list[dict[str, str]]:
-    """Who may log in to Airflow, as what, with which password."""
+    """Who may log in to Airflow, as what, with which password; nobody without one."""
     known = (
         (settings.airflow_user, "Admin", settings.airflow_password),
         (settings.airflow_operator, "Operator", settings.airflow_operator_password),
         (settings.airflow_viewer, "Viewer", settings.airflow_viewer_password),
     )
-    return [{"name": name, "role": role, "password": secret.get_secret_value()} for name, role, secret in known]
+    found = [{"name": name, "role": role, "password": secret.get_secret_value()} for name, role, secret in known]
+    return [one for one in found if one["password"]]
 
 
 def _ensure_people(settings: Settings) -> None:

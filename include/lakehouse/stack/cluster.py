@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -31,12 +32,13 @@ class _Daemon(Service):
         return self.settings.home / "spark" / f"{self.name}.conf"
 
     @property
+    @abstractmethod
     def page(self) -> int:
         """The port of its web page."""
-        raise NotImplementedError
 
+    @abstractmethod
     def arguments(self) -> list[str]:
-        raise NotImplementedError
+        """What this daemon is told besides."""
 
     def command(self) -> list[str]:
         where = ["--webui-port", str(self.page), "--properties-file", str(self.conf)]
@@ -71,7 +73,10 @@ class SparkMaster(_Daemon):
 class SparkWorker(_Daemon):
     name = "spark-worker"
     main = "org.apache.spark.deploy.worker.Worker"
-    page = WORKER_UI_PORT
+
+    @property
+    def page(self) -> int:
+        return WORKER_UI_PORT
 
     def arguments(self) -> list[str]:
         settings = self.settings
