@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lakehouse.batch import Batch
 
 Rows = list[tuple[Any, ...]]
+_LEAST_TO_FOLD_INTO = 30
 
 
 def query(
@@ -132,21 +133,36 @@ def _text(value: Any) -> str:
 
 
 def show(columns: list[str], rows: Rows) -> None:
-    """A table on a terminal, row by row if it does not fit; for a pipe, lines with tabs between the values."""
+    """A table on a terminal; its last column in several lines, or all row by row, if it does not fit.
+
+    For a pipe, lines with tabs between the values.
+    """
     console = Console()
     if not console.is_terminal:
         _write(columns, rows, "\t")
         return
+    fits = not rows or _width(console, columns, rows) <= console.width
+    folds = _width(console, columns[:-1], rows) + _LEAST_TO_FOLD_INTO <= console.width
+    console.print(_table(columns, rows) if fits or folds else _row_by_row(columns, rows))
+    console.print(f"{len(rows)} row{'' if len(rows) == 1 else 's'}", style="dim")
+
+
+def _width(console: Console, columns: list[str], rows: Rows) -> int:
+    """How wide a table of these columns is when no value is broken up."""
+    return console.measure(_table(columns, rows), options=console.options.update(width=10_000)).maximum
+
+
+def _table(columns: list[str], rows: Rows) -> Table:
+    """Only the last column may be broken up."""
     table = Table(header_style="bold")
     for position, name in enumerate(columns):
         numbers = all(isinstance(row[position], int | float | Decimal | None) for row in rows)
-        table.add_column(Text(name), justify="right" if numbers else "left", overflow="fold")
+        last = position == len(columns) - 1
+        table.add_column(Text(name), justify="right" if numbers else "left", overflow="fold", no_wrap=not last)
     for row in rows:
         # Text, not markup: a value in square brackets is data.
-        table.add_row(*(Text(_text(value)) for value in row))
-    wide = console.measure(table, options=console.options.update(width=10_000)).maximum > console.width and rows
-    console.print(_row_by_row(columns, rows) if wide else table)
-    console.print(f"{len(rows)} row{'' if len(rows) == 1 else 's'}", style="dim")
+        table.add_row(*(Text(_text(value)) for value in row[: len(columns)]))
+    return table
 
 
 def _row_by_row(columns: list[str], rows: Rows) -> Table:
