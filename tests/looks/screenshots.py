@@ -12,14 +12,15 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import date
 from io import StringIO
 from pathlib import Path
 
-import httpx
 from rich.console import Console
 from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
+from lakehouse.airflow_api import AirflowApi
 from lakehouse.settings import ROOT, Settings, settings
 
 IMAGES = ROOT / "include" / "docs" / "images"
@@ -27,6 +28,7 @@ SIZE = {"width": 1440, "height": 860}
 DAG = "silver_orders"
 COMMANDS = {
     "status": ["status"],
+    "health": ["health"],
 }
 COLUMNS = 132
 
@@ -42,7 +44,9 @@ def browser(given: Settings) -> Iterator[Callable[[str], object]]:
     with sync_playwright() as driver:
         opened = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
         context = opened.new_context(viewport=SIZE, color_scheme="light", timezone_id="UTC")
-        context.add_cookies([{"name": "_token", "value": token(given), "url": given.airflow_url}])
+        login = {"username": given.airflow_user, "password": given.airflow_password.get_secret_value()}
+        token = context.request.post(f"{given.airflow_url}/auth/token", data=login).json()["access_token"]
+        context.add_cookies([{"name": "_token", "value": token, "url": given.airflow_url}])
         context.add_init_script("localStorage.setItem('default_dag_view', JSON.stringify('graph'))")
         page = context.new_page()
         page.set_default_timeout(60_000)
@@ -50,23 +54,11 @@ def browser(given: Settings) -> Iterator[Callable[[str], object]]:
         opened.close()
 
 
-def token(given: Settings) -> str:
-    login = {"username": given.airflow_user, "password": given.airflow_password.get_secret_value()}
-    answer = httpx.post(f"{given.airflow_url}/auth/token", json=login, timeout=30)
-    answer.raise_for_status()
-    return str(answer.json()["access_token"])
-
-
 def newest_run(given: Settings) -> str:
     """The newest run of the DAG that succeeded."""
-    answer = httpx.get(
-        f"{given.airflow_url}/api/v2/dags/{DAG}/dagRuns",
-        params={"state": "success", "order_by": "-run_after", "limit": 1},
-        headers={"Authorization": f"Bearer {token(given)}"},
-        timeout=30,
-    )
-    answer.raise_for_status()
-    return str(answer.json()["dag_runs"][0]["dag_run_id"])
+    with AirflowApi(given) as api:
+        runs = api.runs(DAG, date.min, date.max)
+    return max((run for run in runs if run.state == "success"), key=lambda run: run.day).run_id
 
 
 def airflow(given: Settings) -> None:
