@@ -26,7 +26,7 @@ from lakehouse.contracts.model import suggest
 from lakehouse.errors import LakehouseError
 from lakehouse.naming import CATALOG
 from lakehouse.settings import settings
-from lakehouse.versions import NoVersion, main_at, moment, named, nowhere
+from lakehouse.versions import NoVersion, is_tag, main_at, moment, named, nowhere
 
 log = logging.getLogger(__name__)
 
@@ -184,7 +184,10 @@ def _versions(tables: dict[str, Table], at: str | None) -> list[Version]:
         return [Version(name, found, main_at(name, found, when)) for name, found in tables.items()]
     if not any(found_as.values()):
         raise NoVersion(nowhere(tables, at))
-    for name in (name for name, snapshot in found_as.items() if snapshot is None):
+    without = [name for name, snapshot in found_as.items() if snapshot is None]
+    if without and any(is_tag(found, at) for found in tables.values()):
+        raise NoVersion(f"{without[0]} has no '{at}', which is pinned in other tables: pin it too, or ask without it")
+    for name in without:
         log.warning("%s has no '%s'; it is read at main", name, at)
     return [Version(name, found, found_as[name] or ref_snapshot(found)) for name, found in tables.items()]
 

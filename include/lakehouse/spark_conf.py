@@ -25,6 +25,19 @@ def lake_properties(settings: Settings) -> dict[str, str]:
     }
 
 
+def server_properties(settings: Settings) -> dict[str, str]:
+    """What a Connect server needs to serve the platform's jobs, wherever it runs."""
+    return {
+        **lake_properties(settings),
+        "spark.scheduler.mode": "FAIR",
+        # Enough for what every dataset's jobs generate: the next job finds it compiled.
+        "spark.sql.codegen.cache.maxEntries": "1000",
+        # Each pool would grow to a thousand threads, one a query, before it uses one again.
+        "spark.sql.shuffleExchange.maxThreadThreshold": "32",
+        "spark.sql.resultQueryStage.maxThreadThreshold": "32",
+    }
+
+
 def identity_properties(settings: Settings, role: Role) -> dict[str, str]:
     """Who a session is: the role's token and keys, and that it does not try to delete what it may not."""
     own, rights = identity(settings, role), RIGHTS.get(role)

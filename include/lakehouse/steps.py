@@ -157,7 +157,8 @@ def _measured(
 def _where_to_look(head: TableWrite) -> str:
     """How to see what was written; readers do not see bronze."""
     role = f"--as {Role.TRANSFORM} " if naming.layer_of(head.table) == "bronze" else ""
-    return f", look at {head.table} with lakehouse query {role}--at {head.branch}" if head.branch else ""
+    command = f'lakehouse query {role}--at {head.branch} "FROM {head.table} LIMIT 20"'
+    return f", look at it with `{command}`" if head.branch else ""
 
 
 def _held(write: TableWrite) -> tuple[str, ...]:

@@ -67,5 +67,5 @@ def get_document(key: str) -> str:
     except client().exceptions.NoSuchKey:
         raise NoDocument(f"the object store at {settings().s3_endpoint} has no {key}") from None
     except (BotoCoreError, ClientError) as error:
-        raise StoreUnreachable(f"the object store at {settings().s3_endpoint} has no {key}: {error}") from error
+        raise StoreUnreachable(f"the object store at {settings().s3_endpoint} failed: {error}") from error
     return str(body.decode())

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from pyiceberg.table import Table
+from pyiceberg.table.refs import SnapshotRefType
 
 from lakehouse.catalog import ref_snapshot, table
 from lakehouse.contracts.model import suggest
@@ -39,6 +40,12 @@ def named(found: Table, at: str) -> int | None:
     """The snapshot that a branch, a tag or an id names."""
     snapshot = found.snapshot_by_id(int(at)) if at.isdecimal() else None
     return ref_snapshot(found, at) or (snapshot.snapshot_id if snapshot else None)
+
+
+def is_tag(found: Table, at: str) -> bool:
+    """Whether a table has a tag of this name: a version that somebody relies on."""
+    ref = found.metadata.refs.get(at)
+    return ref is not None and ref.snapshot_ref_type == SnapshotRefType.TAG
 
 
 def moment(at: str) -> datetime | None:

@@ -68,8 +68,9 @@ class Gated:
             self.day(spark, number, records)
         assert self.main() == before
         (branch,) = self.branches(number)
-        assert f"lakehouse query --at {branch}" in str(failure.value)
-        run_sql(f"SELECT * FROM {self.silver}", at=branch)  # as the error says
+        statement = f"FROM {self.silver} LIMIT 20"
+        assert f'`lakehouse query --at {branch} "{statement}"`' in str(failure.value)
+        run_sql(statement, at=branch)  # as the error says
         return branch
 
     def mended(self, spark, number: int, records: list[dict[str, Any]]) -> None:

@@ -140,6 +140,7 @@ def test_an_accident_is_seen_by_diff_rolled_back_and_gold_is_as_it_was(sold, spa
     rerun = f"airflow dags backfill -s 2026-01-03 -e 2026-01-03 --reset-dagruns -y {naming.dag_id(sold.gold)}"
     assert f"built from what is undone, to be built again: {rerun}" in done
     assert rollbacks.recent(sold.silver)[0]["why"] == "a third was deleted"
+    assert "a third was deleted" in command(sold, "rollback", sold.silver, "--log")
     assert covered(sold.silver) == [True] * 3
     run(sold, spark, DAYS[-1], sold.gold)
     assert hashes(sold) == before

@@ -113,9 +113,17 @@ def test_a_version_that_no_table_has_is_told_in_a_sentence(orders, at, sentence)
         ids(at)
 
 
-def test_a_version_applies_to_the_tables_that_have_it_and_the_others_are_named(orders, caplog):
-    assert run_sql(f"SELECT count(o.order_id), count(e.order_id) FROM {ORDERS} o, {EMPTY} e", "first")[1] == [(0, 0)]
-    assert f"{EMPTY} has no 'first'; it is read at main" in caplog.text
+BOTH = f"SELECT count(o.order_id), count(e.order_id) FROM {ORDERS} o, {EMPTY} e"
+
+
+def test_a_branch_applies_to_the_tables_that_have_it_and_the_others_are_named(orders, caplog):
+    assert run_sql(BOTH, "audit_fourth")[1] == [(0, 0)]
+    assert f"{EMPTY} has no 'audit_fourth'; it is read at main" in caplog.text
+
+
+def test_a_pinned_version_is_never_mixed_with_main(orders):
+    with pytest.raises(QueryError, match=f"{re.escape(EMPTY)} has no 'first', which is pinned in other tables"):
+        run_sql(BOTH, "first")
 
 
 @pytest.mark.parametrize(

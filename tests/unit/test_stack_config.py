@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import stat
+from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
 
+from lakehouse.cli.spark import conf
 from lakehouse.identities import Identity, identity
 from lakehouse.roles import Role
 from lakehouse.settings import Settings, settings
@@ -160,6 +162,20 @@ def test_spark_gets_the_catalog_uncached_and_its_secrets_redacted(known) -> None
     with_secrets = [n for n, value in shown.items() if any(s.get_secret_value() in value for s in given)]
     assert len(with_secrets) == len(given)
     assert [name for name in with_secrets if not re.search(found["spark.redaction.regex"], name)] == []
+
+
+def test_a_spark_of_ones_own_gets_its_properties_in_private_files(known, capsys) -> None:
+    conf()
+    shown = capsys.readouterr().out
+    files = [Path(line.split("\t")[0]) for line in shown.splitlines() if ".conf\t" in line]
+    assert len(files) == 1 + len(Role)
+    assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+    assert [name for name, secret in known.secrets().items() if secret in shown] == []
+    server, submitted = files[0].read_text(), known.spark_submit_conf(Role.TRANSFORM).read_text()
+    assert f"spark.sql.catalog.lake.uri={known.catalog_uri}" in server
+    assert str(known.home) not in server, "it runs elsewhere"
+    assert known.s3_transform_secret_key.get_secret_value() not in server
+    assert known.s3_transform_secret_key.get_secret_value() in submitted
 
 
 def test_sparks_server_may_do_nothing_but_read_landing_by_itself(known) -> None:

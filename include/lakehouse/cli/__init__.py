@@ -27,6 +27,7 @@ COMMANDS = {
     "airflow": ("stack", "Run an airflow command with the stack's settings."),
     "secrets": ("secrets", "Change all secrets of the stack."),
     "store": ("store", "Make the store's buckets and identities."),
+    "spark": ("spark", "Write the properties files that a Spark of your own needs."),
     "contracts": ("contracts", "Check contracts, and make their schema and reference page."),
     "sample": ("sample", "Write the landing files of a synthetic shop."),
     "land": ("land", "Put files into a dataset's landing folder."),

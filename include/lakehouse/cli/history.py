@@ -61,11 +61,17 @@ def diff(
 
 def rollback(
     dataset: Dataset,
-    to: Annotated[str, typer.Option(help=f"{VERSION}: where main goes. A later one rolls forward.")],
+    to: Annotated[str, typer.Option(help=f"{VERSION}: where main goes. A later one rolls forward.")] = "",
     why: Annotated[str, typer.Option(help="Kept with the rollback.")] = "",
     yes: Annotated[bool, typer.Option("--yes", help="Do it; else it is only shown what would change.")] = False,
+    log: Annotated[bool, typer.Option("--log", help="Show the rollbacks there were, newest first.")] = False,
 ) -> None:
     """Bring a dataset back to one of its versions: first shown, then done with --yes."""
+    if log:
+        _rollbacks(dataset)
+        return
+    if not to:
+        raise LakehouseError("say where main goes, with --to; `lakehouse snapshots` shows the versions there are")
     from lakehouse.contracts import contract, contracts
     from lakehouse.rollback.told import roll_back
 
@@ -77,6 +83,16 @@ def rollback(
             typer.echo(line)
     if not yes:
         typer.echo("Do it with --yes --why '…'.")
+
+
+def _rollbacks(dataset: str) -> None:
+    from lakehouse.ledger.rollbacks import recent
+
+    rows = []
+    for one in recent(dataset):
+        own = one["moves"][-1]
+        rows.append((one["at"], one["by"], own["before"], own["after"], len(one["undone"]), one["state"], one["why"]))
+    show(["at", "by", "from", "to", "undone", "state", "why"], rows)
 
 
 def lineage(dataset: Dataset, at: Annotated[str | None, typer.Option(help=f"{VERSION}; else main.")] = None) -> None:

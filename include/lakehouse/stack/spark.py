@@ -14,7 +14,7 @@ from pathlib import Path
 
 from lakehouse.roles import Role
 from lakehouse.settings import ROOT, Settings
-from lakehouse.spark_conf import REDACT, identity_properties, lake_properties
+from lakehouse.spark_conf import REDACT, identity_properties, lake_properties, server_properties
 from lakehouse.stack.jars import pyspark_home, spark_jars
 from lakehouse.stack.java import find_java
 from lakehouse.stack.paths import write_private
@@ -77,13 +77,12 @@ def connect_conf(settings: Settings) -> Path:
 def connect_properties(settings: Settings) -> dict[str, str]:
     """All of the Connect server's configuration, its token included."""
     return {
-        **lake_properties(settings),
+        **server_properties(settings),
         **(_here(settings) if settings.spark_connect_master.startswith("local") else _on_cluster(settings)),
         "spark.master": settings.spark_connect_master,
         "spark.app.name": "lakehouse",
         "spark.driver.memory": settings.spark_driver_memory,
         "spark.driver.extraClassPath": _class_path(settings),
-        "spark.scheduler.mode": "FAIR",
         "spark.scheduler.allocation.file": (settings.home / "spark" / "fair.xml").as_uri(),
         "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
         "spark.connect.grpc.binding.address": settings.listen,
@@ -92,11 +91,6 @@ def connect_properties(settings: Settings) -> dict[str, str]:
         "spark.ui.port": str(settings.spark_ui_port),
         "spark.ui.killEnabled": "false",
         "spark.sql.shuffle.partitions": "8",
-        # Enough for what every dataset's jobs generate: the next job finds it compiled.
-        "spark.sql.codegen.cache.maxEntries": "1000",
-        # Each pool would grow to a thousand threads, one a query, before it uses one again.
-        "spark.sql.shuffleExchange.maxThreadThreshold": "32",
-        "spark.sql.resultQueryStage.maxThreadThreshold": "32",
     }
 
 
