@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from operator import and_
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession, Window
@@ -18,9 +19,9 @@ from spark_jobs.deliveries import ACTION, ACTIONS, PLACE, Delivery, delivery
 from spark_jobs.feed import write_feed
 from spark_jobs.keeping import kept
 from spark_jobs.parsing import DELETED, REASONS
-from spark_jobs.reach import on_days
+from spark_jobs.reach import Keys, on_days
 from spark_jobs.records import of_interval
-from spark_jobs.versions import OUTCOME, Shape, against, order_of
+from spark_jobs.versions import OUTCOME, Shape, against, order_of, prefixed
 
 TOP_REASONS = 3
 
@@ -113,9 +114,16 @@ def _write_rejected(spark: SparkSession, job: CleanJob, rejected: DataFrame, cou
     rows = rows.select(*(_column(rows, name, kind) for name, kind in tables.QUARANTINE_COLUMNS.items()))
     if branch.base is not None and count:
         resolved = tables.version(spark, branch.table, branch.base).where(f"{mine} AND _resolution IS NOT NULL")
-        rows = rows.join(resolved.select(*PLACE), PLACE, "left_anti").select(*tables.QUARANTINE_COLUMNS)
+        rows = rows.join(*_the_same(rows, resolved), "left_anti")
     branch.replace(rows, f"{mine} AND _resolution IS NULL", count)
     return branch.result()
+
+
+def _the_same(rows: DataFrame, resolved: DataFrame) -> tuple[DataFrame, SparkColumn]:
+    """What to join with for the records that were resolved: at their place a corrected file may have another one."""
+    names = [*PLACE, "_raw_payload"]
+    known = prefixed(resolved, "_resolved_as_", names)
+    return known, reduce(and_, [rows[name].eqNullSafe(known[f"_resolved_as_{name}"]) for name in names])
 
 
 def _own(job: CleanJob) -> dict[str, SparkColumn]:
@@ -146,7 +154,8 @@ def _newer_deletes(contract: Silver, deletes: DataFrame, known: DataFrame) -> Da
     content = [name for name in tables.tombstones(contract).columns if name != "_batch_id"]
     shape = Shape(contract.key, content, order_of(contract.newest_by))
     mine = deletes.select(*content).withColumn(DELETED, F.lit(False))
-    decided = against(mine, known, known.limit(0), shape).where(F.col(OUTCOME).isin("inserted", "updated"))
+    remembered = Keys(mine, contract.key).among(known)
+    decided = against(mine, remembered, known.limit(0), shape).where(F.col(OUTCOME).isin("inserted", "updated"))
     action = F.when(F.col(OUTCOME) == "inserted", ACTIONS["inserted"]).otherwise(ACTIONS["updated"])
     return decided.withColumn(ACTION, action).select(*content, ACTION)
 

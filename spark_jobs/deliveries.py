@@ -17,7 +17,7 @@ from lakehouse.jobs import CleanJob
 from spark_jobs import tables
 from spark_jobs.keeping import kept
 from spark_jobs.parsing import CONTENT, DELETED, REASONS
-from spark_jobs.reach import Days, met
+from spark_jobs.reach import Days, Keys, met
 from spark_jobs.records import of_history
 from spark_jobs.versions import OUTCOME, TARGET, Shape, against, order_of, prefixed, ranked
 
@@ -58,12 +58,12 @@ def _changes(spark: SparkSession, job: CleanJob, rows: DataFrame) -> Delivery:
     contract = job.contract
     target, gone = _known(spark, job)
     accepted = _accepted(rows, contract)
-    if not job.corrections.replaced:
-        return _judged(contract, accepted, met(contract, target, accepted), gone)
-    suspects = kept(_suspects(job, target, gone))
+    suspects = kept(_suspects(job, rows, target, gone)) if job.corrections.replaced or job.reread else None
+    if suspects is None or (job.reread and suspects.isEmpty()):
+        return _judged(contract, accepted, target, gone)
     restated = kept(_restated(spark, job, target, suspects))
     others = accepted.join(suspects, list(contract.key), "left_anti")
-    usual = _judged(contract, others, met(contract, target, others), gone)
+    usual = _judged(contract, others, target, gone)
     settled = _tallied(contract, _settled(contract, accepted, restated)).counts
     again = _tallied(contract, restated)
     counts = {name: usual.counts[name] + settled[name] for name in OUTCOMES}
@@ -79,17 +79,29 @@ def _changes(spark: SparkSession, job: CleanJob, rows: DataFrame) -> Delivery:
 
 def _judged(contract: Silver, accepted: DataFrame, target: DataFrame, gone: DataFrame) -> Delivery:
     """Each record against what the table and its tombstones hold."""
-    judged = kept(_final(against(accepted, target, gone, _shape(contract))))
+    found = Keys(accepted, contract.key)
+    judged = kept(_final(against(accepted, met(contract, target, found), found.among(gone), _shape(contract))))
     tally = _tallied(contract, judged)
     deletes = judged.where(DELETED).where(_is("deleted", "unchanged")) if tally.deletes else None
     return Delivery(_acting(judged), tally.counts, tally.touched, deletes)
 
 
-def _suspects(job: CleanJob, target: DataFrame, gone: DataFrame) -> DataFrame:
-    """The keys whose row, or whose delete, came from a file that was corrected: another version may count now."""
+def _suspects(job: CleanJob, rows: DataFrame, target: DataFrame, gone: DataFrame) -> DataFrame:
+    """The keys whose row, or whose delete, came from what does not hold any more: another version may count now."""
     key = list(job.contract.key)
+    held = target.select(*key, *PLACE).union(gone.select(*key, *PLACE))
     corrected = F.col("_source_file").isin([uri for _, uri in job.corrections.replaced])
-    return target.where(corrected).select(*key).union(gone.where(corrected).select(*key)).distinct()
+    found = held.where(corrected).select(*key)
+    return (found.union(_disowned(job.contract, rows, held)) if job.reread else found).distinct()
+
+
+def _disowned(contract: Silver, rows: DataFrame, held: DataFrame) -> DataFrame:
+    """The keys that a record gave under an earlier contract, and does not give now: rejected, or read otherwise."""
+    key = list(contract.key)
+    good = (F.size(REASONS) == 0).alias("_good")
+    now = rows.select(*PLACE, good, *(F.col(name).alias(f"_now_{name}") for name in key))
+    same_key = reduce(and_, [F.col(name).eqNullSafe(F.col(f"_now_{name}")) for name in key], F.col("_good"))
+    return held.join(now, PLACE).where(~same_key).select(*key)
 
 
 def _restated(spark: SparkSession, job: CleanJob, target: DataFrame, suspects: DataFrame) -> DataFrame:

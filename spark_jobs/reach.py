@@ -22,9 +22,8 @@ _UNORDERED = ("float", "double", "boolean", "binary")
 Days = frozenset[date | None]
 
 
-def met(contract: Silver, table: DataFrame, batch: DataFrame) -> DataFrame:
-    """The rows of a table whose keys a batch has: found by their keys alone, then read from the days they lie in."""
-    found = Keys(batch, contract.key)
+def met(contract: Silver, table: DataFrame, found: Keys) -> DataFrame:
+    """The rows of a table that have one of these keys: found by them alone, then read from the days they lie in."""
     candidates = found.among(table)
     if found.none or found.many or contract.time_partition is None:
         return candidates

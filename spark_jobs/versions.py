@@ -72,12 +72,20 @@ def against(rows: DataFrame, target: DataFrame, tombstones: DataFrame, shape: Sh
     return joined.withColumn(OUTCOME, _outcome(shape)).drop(*dropped)
 
 
+def _same_record(prefix: str) -> SparkColumn:
+    found = [F.col(c) == F.col(prefix + c) for c in ("_source_file", "_source_offset")]
+    return F.coalesce(reduce(and_, found), F.lit(False))
+
+
 def _outcome(shape: Shape) -> SparkColumn:
     mine = [F.col(c) for c in shape.order]
     present, deleted = F.col(TARGET + shape.key[0]).isNotNull(), F.col(TOMBSTONE + shape.key[0]).isNotNull()
     after_target = newer(mine, [F.col(TARGET + c) for c in shape.order])
     after_delete = newer(mine, [F.col(TOMBSTONE + c) for c in shape.order])
     same = reduce(and_, [F.col(c).eqNullSafe(F.col(TARGET + c)) for c in shape.content])
+    # The very record that made the row, or the delete, read by another contract now.
+    after_target = after_target | _same_record(TARGET)
+    after_delete = after_delete | _same_record(TOMBSTONE)
     return (
         F.when(F.col("_delete") & ~present, "unchanged")
         .when(F.col("_delete") & after_target, "deleted")

@@ -18,10 +18,11 @@ class Interval:
     def __post_init__(self) -> None:
         if self.start.tzinfo is None or self.end.tzinfo is None:
             raise ValueError(f"an interval needs times with a zone, not {self.start} and {self.end}")
-        if self.start >= self.end:
-            raise ValueError(f"an interval must end after it starts: {self.start} to {self.end}")
+        # First in UTC: Python compares times of one zone by their clocks, which are put back once a year.
         object.__setattr__(self, "start", self.start.astimezone(UTC))
         object.__setattr__(self, "end", self.end.astimezone(UTC))
+        if self.start >= self.end:
+            raise ValueError(f"an interval must end after it starts: {self.start} to {self.end}")
 
     @classmethod
     def parse(cls, text: str) -> Interval:

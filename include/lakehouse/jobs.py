@@ -68,9 +68,10 @@ class CleanJob(WriteJob):
     input_rows: int = Field(0, description="Records in these batches.")
     planned_at: datetime
     corrections: Corrections = Field(Corrections(), description="Of the input's files, those of this interval.")
+    reread: bool = Field(False, description="Another contract read the interval before: its records may say otherwise.")
     history: tuple[Origin, ...] = Field(
         (),
-        description="Where files were corrected: every batch that the table is made from, to look for older versions.",
+        description="Where versions may hold no more: every batch that the table is made from, to look for others.",
     )
     all_corrections: Corrections = Field(Corrections(), description="Of the whole history.")
     outdated: bool = Field(False, description="A snapshot of a later interval is there already: nothing can change.")

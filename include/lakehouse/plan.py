@@ -160,17 +160,19 @@ def _plan_ingest(contract: Bronze, interval: Interval, attempt: Attempt) -> Plan
 
 
 def _plan_clean(contract: Silver, interval: Interval, attempt: Attempt) -> Plan | None:
-    source = table(contract.reads)
+    _all_confirmed(contract.reads, interval)
+    known = batches.published_in(contract.reads, interval)
+    source = table(contract.reads)  # after what is known of it: it may hold more than that, and not less
     if interval not in coverage(source):
         raise NotReady(f"{contract.reads} does not hold {interval} yet")
-    known = batches.published_in(contract.reads, interval)
     if not known:
         raise LakehouseError(f"{contract.reads} holds {interval}, but the ledger knows no batch; restore the ledger")
     taken = _taken(known)
     every = batches.corrections(contract.reads)
     mine = every.of({b.batch_id for b in known})
     snapshot = ref_snapshot(source)
-    done = [b.batch_id for b in batches.published_in(contract.dataset, interval)]
+    own = batches.published_in(contract.dataset, interval)
+    done = [b.batch_id for b in own]
     if _covered(contract, interval) and is_cleaned(contract, interval, known, mine, done):
         return None
 
@@ -184,20 +186,37 @@ def _plan_clean(contract: Silver, interval: Interval, attempt: Attempt) -> Plan 
     if not taken and not mine.replaced and table(contract.dataset):
         return Plan(batch, None)
     outdated = contract.delivers == "snapshot" and coverage(table(contract.dataset)).reaches_beyond(interval)
+    reread = contract.delivers == "changes" and bool(own) and own[0].contract_version != contract.version
     job = CleanJob(
         contract=contract,
+        reread=reread,
         input_snapshot=snapshot,
         input_batches=tuple(taken),
         input_rows=sum(b.counts.get("rows_in", 0) for b in known),
         planned_at=now(),
         corrections=mine,
-        history=_history(contract, known) if mine.replaced else (),
-        all_corrections=every if mine.replaced else Corrections(),
+        history=_history(contract, known) if mine.replaced or reread else (),
+        all_corrections=every if mine.replaced or reread else Corrections(),
         outdated=outdated,
-        unpublished=tuple(b.batch_id for b in batches.discarded_since_published(contract.dataset)),
+        unpublished=unpublished(contract),
         **_shared(contract, batch, attempt, "clean"),
     )
     return Plan(batch, job)
+
+
+def _all_confirmed(dataset: str, interval: Interval) -> None:
+    """`NotReady` where main holds a batch of the interval whose publish was cut off before the ledger heard of it."""
+    for batch in batches.unsettled(dataset):
+        if interval.start <= batch.interval_start and batch.interval_end <= interval.end and _in_main(batch):
+            raise NotReady(f"{batch.batch_id} is in {dataset}, but not confirmed; run {dataset} of {interval} again")
+
+
+def unpublished(contract: Silver) -> tuple[str, ...]:
+    """The batches that came to nothing and of which the change feed may still hold rows."""
+    if not contract.change_feed:
+        return ()
+    feed = naming.feed_table(contract.dataset)
+    return tuple(b.batch_id for b in batches.discarded_since_written(contract.dataset, feed))
 
 
 def is_cleaned(

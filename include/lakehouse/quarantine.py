@@ -11,9 +11,8 @@ from lakehouse.contracts.model import AnyContract, Silver
 from lakehouse.errors import LakehouseError
 from lakehouse.identities import by_its_writer
 from lakehouse.jobs import Chosen, ReplayJob
-from lakehouse.ledger import batches
 from lakehouse.ledger.database import now
-from lakehouse.plan import Attempt, settle
+from lakehouse.plan import Attempt, settle, unpublished
 from lakehouse.provenance import origin, provenance
 from lakehouse.query import Rows, run_sql
 from lakehouse.steps import Handover, RunJob, audit, make_replay_public
@@ -108,7 +107,7 @@ def _planned(contract: Silver, chosen: Chosen, attempt: Attempt) -> tuple[Replay
         input_snapshot=None,
         input_batches=(),
         planned_at=at,
-        unpublished=tuple(b.batch_id for b in batches.discarded_since_published(dataset)),
+        unpublished=unpublished(contract),
         chosen=chosen,
     )
     return job, batch

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from pyiceberg.table.snapshots import Operation
 
 from lakehouse import jobs, naming
-from lakehouse.batch import PUBLISHED, Batch, TableWrite, TakenFile
+from lakehouse.batch import DISCARDED, PUBLISHED, Batch, TableWrite, TakenFile
 from lakehouse.catalog import history, ref_snapshot, table
 from lakehouse.contracts.model import AnyContract
 from lakehouse.errors import MAIN_UNCHANGED, LakehouseError
@@ -206,6 +206,11 @@ def make_replay_public(handover: Handover) -> None:
 def _publish(interval: Interval, handover: Handover) -> Handover:
     """Intent, companions, the table itself with its coverage, confirmation: in this order."""
     begun = time.monotonic()
+    for before in batches.by_id([handover.batch.batch_id]):
+        if before.writes == handover.batch.writes and before.state == PUBLISHED:
+            return handover.model_copy(update={"batch": before})
+        if before.writes == handover.batch.writes and before.state == DISCARDED:
+            raise MainMoved(f"{before.batch_id} was given up, and others may have cleared away what it left")
     batches.intend(handover.batch, handover.files)
     for companion in handover.batch.writes:
         if companion.table != handover.batch.dataset and not companion.empty:

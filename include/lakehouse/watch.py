@@ -58,6 +58,10 @@ class Board:
     mutes: dict[str, Mute]
 
 
+class NothingToWatch(LakehouseError):
+    """A folder without contracts: more likely out of sight than out of use."""
+
+
 def watch(once: bool = False, stop: threading.Event | None = None) -> None:
     """Look, wait, look again, until `stop` is set; what cannot be seen is said, and looked at again.
 
@@ -106,6 +110,8 @@ def look(now: datetime, by: str = WATCH) -> Look:
             opened, closed = opened + told.opened, closed + told.closed
     except (*_LEDGER_FAILS, ledger.Busy) as error:
         problems.append(_ledger_problem(error))
+    except NothingToWatch as error:
+        problems.append(str(error))
     except Exception as error:  # what was told before must still leave
         log.exception("the look failed")
         problems.append(f"the look failed: {_first_line(error)}")
@@ -158,6 +164,8 @@ def board(now: datetime) -> Board:
 def _see() -> tuple[Seen, list[str]]:
     """The tables as the catalog shows them, else as the ledger knows them; and what could not be seen."""
     known = {c.dataset: c for c in contracts()}
+    if not known and not loaded().problems:
+        raise NothingToWatch(f"there is no contract in {settings().contracts}: what was late is taken as late still")
     wanted = {*known, *(m.dataset for m in ledger.open_misses() if m.kind is not Kind.HEARTBEAT)}
     held, problems, unseen = _coverages(sorted(wanted))
     published = batches.coverages() if unseen else {}

@@ -128,7 +128,7 @@ class LandingTrigger(IntervalTrigger):
         return "lakehouse_airflow.triggers.LandingTrigger", given
 
     def prefix(self) -> str:
-        from lakehouse.contracts.model import landing_prefix
+        from lakehouse.contracts.places import landing_prefix
 
         return landing_prefix(self.path, self.timezone, self.of().start)
 

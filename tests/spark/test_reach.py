@@ -91,12 +91,12 @@ def test_rows_are_met_by_key_wherever_they_lie(spark, monkeypatch, key, partitio
     wanted = [1, 4, 5, 6] if key != "at" else [1, 4, 6]
     batch = whole.where(whole["id"].isin([1, 4, 5, 6])).select(key)
     given = contract(key, partition_by=partition_by)
-    assert ids(reach.met(given, whole, batch)) == wanted
+    assert ids(reach.met(given, whole, reach.Keys(batch, given.key))) == wanted
 
 
 def test_a_batch_without_keys_meets_nothing(spark):
     whole = table(spark)
-    assert ids(reach.met(contract(), whole, whole.where("false"))) == []
+    assert ids(reach.met(contract(), whole, reach.Keys(whole.where("false"), contract().key))) == []
 
 
 def test_an_hour_that_is_there_twice_in_this_process_is_told_apart(spark, monkeypatch):
@@ -109,7 +109,8 @@ def test_an_hour_that_is_there_twice_in_this_process_is_told_apart(spark, monkey
     )
     try:
         for low, high in pairwise(range(4)):
-            assert ids(reach.met(contract("at"), whole, whole.where(f"id IN ({low}, {high})"))) == [low, high]
+            found = reach.Keys(whole.where(f"id IN ({low}, {high})"), ["at"])
+            assert ids(reach.met(contract("at"), whole, found)) == [low, high]
     finally:
         monkeypatch.undo()
         time.tzset()

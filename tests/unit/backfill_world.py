@@ -18,7 +18,7 @@ NOW = datetime(2026, 1, 20, 12, tzinfo=UTC)
 
 def contracts(folder: Path, **schedules: str) -> Contracts:
     """bronze.events → silver.events → gold.daily, each with a schedule of its own if one is given; and a stranger."""
-    texts = {"bronze": BRONZE, "silver": SILVER, "gold": GOLD}
+    texts = {"bronze": BRONZE.replace("%Y-%m-%d", "%Y-%m-%dT%H"), "silver": SILVER, "gold": GOLD}
     files = {"bronze": "bronze/events.yaml", "silver": "silver/events.yaml", "gold": "gold/daily.yaml"}
     changes: dict[str, str | None] = {
         files[layer]: f'{texts[layer]}schedule: "{schedule}"\n' for layer, schedule in schedules.items()

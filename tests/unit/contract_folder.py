@@ -44,6 +44,7 @@ reads: silver.events
 columns:
   day:    {type: date, required: true}
   events: {type: bigint, required: true}
+partition_by: [day]
 rebuild: {day: silver.events.seen_at}
 """
 SQL = "SELECT CAST(seen_at AS DATE) AS day, COUNT(*) AS events FROM silver_events GROUP BY ALL"

@@ -17,6 +17,7 @@ def test_the_shipped_contracts_have_no_problem():
 
 
 PATH_FIX = 'put dots between names, [0] behind a list, and double quotes around a name that holds . [ or "'
+MORE = "name more of the start, such as {interval:%Y-%m-%dT%H%M%z}"
 MISTAKES = [
     ("bronze", "kind: files,", "kind: files, fromat: text,",
      "source.fromat: unknown field; did you mean 'format'?"),
@@ -80,6 +81,14 @@ MISTAKES = [
      "reads: silver is made from bronze, not from 'gold.daily'"),
     ("gold", "silver.events.seen_at", "silver.events.sen_at",
      "rebuild.day: silver.events has no column 'sen_at'; did you mean 'seen_at'?"),
+    ("gold", "partition_by: [day]", "partition_by: [month(day)]",
+     "partition_by: must have day: days that are built again are replaced as a whole"),
+    ("bronze", "%Y-%m-%d}", "%Y-%m}",
+     f"source.path: is events/2026-01/ for the intervals of 2026-01-01 00:00+0000 and 2026-01-02 00:00+0000; {MORE}"),
+    ("bronze", "%Y-%m-%d}", "%m-%d}",
+     f"source.path: is events/01-01/ for the intervals of 2026-01-01 00:00+0000 and 2027-01-01 00:00+0000; {MORE}"),
+    ("bronze", "events/{interval", "{region}/{interval",
+     "source.path: '{region}/{interval:%Y-%m-%d}/' cannot be filled in; write {interval:%Y-%m-%d} and plain names"),
     ("gold", "gold.daily", "gold.dayly",
      "dataset: is 'gold.dayly', but the file's place says 'gold.daily'"),
     ("gold", "reads: silver.events", "reads: [silver.events, gold.daily]",
@@ -92,6 +101,21 @@ def test_a_mistake_is_named_by_file_field_and_fix(tmp_path, layer, right, wrong,
     file = {"bronze": "bronze/events.yaml", "silver": "silver/events.yaml", "gold": "gold/daily.yaml"}[layer]
     assert right in GOOD[file]
     assert problems(tmp_path, {file: GOOD[file].replace(right, wrong)}) == [f"{file}: {problem}"]
+
+
+def test_a_path_tells_the_hours_apart_that_are_there_twice(tmp_path):
+    hourly = BRONZE.replace("owner: team", 'owner: team\nschedule: "@hourly"\ntimezone: Europe/Berlin')
+    (problem,) = problems(tmp_path, {"bronze/events.yaml": hourly.replace("%Y-%m-%d", "%Y-%m-%dT%H")})
+    assert "is events/2026-10-25T02/ for the intervals of 2026-10-25 02:00+0200 and 2026-10-25 02:00+0100" in problem
+    assert not problems(tmp_path, {"bronze/events.yaml": hourly.replace("%Y-%m-%d", "%Y-%m-%dT%H%z")})
+
+
+def test_whole_snapshots_may_come_in_bytes_that_came_before(tmp_path):
+    snapshot = SILVER.replace("newest_by: [seen_at]", "delivers: snapshot")
+    told = "silver.events is delivered as whole snapshots, which may repeat: write recognise: interval"
+    assert problems(tmp_path, {"silver/events.yaml": snapshot}) == [f"bronze/events.yaml: source.recognise: {told}"]
+    taken = BRONZE.replace('}/"}', '}/", recognise: interval}')
+    assert not problems(tmp_path, {"silver/events.yaml": snapshot, "bronze/events.yaml": taken})
 
 
 def test_all_mistakes_of_a_contract_are_told_at_once(tmp_path):

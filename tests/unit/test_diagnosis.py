@@ -26,7 +26,7 @@ HELD = Coverage.of([DAY])
 
 
 def bronze(name: str, **given: object) -> Bronze:
-    source = {"kind": "files", "path": "x/{interval:%H}/"}
+    source = {"kind": "files", "path": "x/{interval:%Y-%m-%dT%H%M}/"}
     return Bronze.model_validate({**COMMON, "dataset": f"bronze.{name}", "source": source, **given})
 
 

@@ -1,6 +1,7 @@
 """Intervals and sets of them."""
 
 from datetime import UTC, date, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -72,3 +73,9 @@ def test_a_time_without_zone_is_refused():
 def test_an_interval_that_does_not_end_after_it_starts_is_refused(days):
     with pytest.raises(ValueError, match="end after it starts"):
         day(1, days)
+
+
+def test_an_hour_that_clocks_go_back_to_is_an_interval():
+    berlin = ZoneInfo("Europe/Berlin")
+    twice = Interval(datetime(2026, 10, 25, 2, tzinfo=berlin), datetime(2026, 10, 25, 2, fold=1, tzinfo=berlin))
+    assert twice.end - twice.start == timedelta(hours=1)

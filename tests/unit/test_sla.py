@@ -29,7 +29,7 @@ def contract(**given: object) -> Bronze:
         "description": "Orders.",
         "owner": "commerce",
         "start": date(2026, 1, 1),
-        "source": {"kind": "files", "path": "orders/{interval:%Y-%m-%d}/"},
+        "source": {"kind": "files", "path": "orders/{interval:%Y-%m-%dT%H}/"},
         "sla": {"ready_within": "2h"},
         "retention": {"snapshots": "7d"},
         "maintenance": {},

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from lakehouse.contracts.gates import elsewhere
-from lakehouse.contracts.model import MODELS, AnyContract, Gold, Silver, suggest
+from lakehouse.contracts.model import MODELS, AnyContract, Bronze, Gold, Silver, suggest
 from lakehouse.contracts.problems import Problem, mapping, problems_of
 from lakehouse.contracts.sla import without_rival
 from lakehouse.errors import LakehouseError
@@ -117,6 +117,8 @@ def _relations(found: dict[str, AnyContract], known: dict[str, Path]) -> Iterato
         for source in contract.inputs:
             if source not in known:
                 yield name, "reads", f"no dataset '{source}'{suggest(source, known)}"
+        if isinstance(contract, Silver) and contract.delivers == "snapshot":
+            yield from _repeats_taken(contract, found)
         if isinstance(contract, Gold):
             for field, message in _rebuild_columns(contract, found):
                 yield name, field, message
@@ -124,6 +126,14 @@ def _relations(found: dict[str, AnyContract], known: dict[str, Path]) -> Iterato
             yield name, field, message
         if circle := _circle(name, found):
             yield name, "reads", f"goes in a circle: {' → '.join(circle)}; remove one of these"
+
+
+def _repeats_taken(contract: Silver, found: dict[str, AnyContract]) -> Iterator[tuple[str, str, str]]:
+    """A table that is again as it was some days ago comes in the same bytes as then."""
+    source = found.get(contract.reads)
+    if isinstance(source, Bronze) and source.source.recognise == "dataset":
+        told = f"{contract.dataset} is delivered as whole snapshots, which may repeat: write recognise: interval"
+        yield source.dataset, "source.recognise", told
 
 
 def _rebuild_columns(contract: Gold, found: dict[str, AnyContract]) -> Iterator[tuple[str, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, time, timedelta
 from difflib import get_close_matches
 from typing import Any, ClassVar, Literal, Self
 from zoneinfo import ZoneInfo
@@ -28,6 +28,7 @@ from lakehouse.contracts.gates import Gate, named_columns
 from lakehouse.contracts.gates import faults as faults_of_gates
 from lakehouse.contracts.keeping import Maintenance, Retention
 from lakehouse.contracts.paths import names, steps
+from lakehouse.contracts.places import faults_of_path, landing_prefix, telling_moments
 from lakehouse.contracts.sla import Sla
 from lakehouse.intervals import Interval
 from lakehouse.naming import digest, feed_table, layer_of, quarantine_table, tombstone_table
@@ -195,12 +196,6 @@ def _hidden(field: str, sql: str, allowed: Sequence[str]) -> Iterator[tuple[str,
             yield field, f"'{name}' cannot be used; use columns or {', '.join(allowed)}"
 
 
-def landing_prefix(path: str, timezone: str, start: datetime) -> str:
-    """A source's path for the interval that starts then; a time without a zone is one of the given zone."""
-    zone = ZoneInfo(timezone)
-    return path.format(interval=start.astimezone(zone) if start.tzinfo else start.replace(tzinfo=zone))
-
-
 class Bronze(Contract):
     """Records as they came."""
 
@@ -214,6 +209,11 @@ class Bronze(Contract):
     def landing_prefix(self, start: datetime) -> str:
         """Where the files of the interval that starts then are expected; a time without a zone is the contract's."""
         return landing_prefix(self.source.path, self.timezone, start)
+
+    def _faults(self) -> Iterator[tuple[str, str]]:
+        yield from super()._faults()
+        moments = telling_moments(datetime.combine(self.start, time.min, ZoneInfo(self.timezone)))
+        yield from faults_of_path(self.source.path, self.timezone, [self.interval_after(one).start for one in moments])
 
 
 class Shaped(Contract):
@@ -350,6 +350,8 @@ class Gold(Shaped):
                 yield f"rebuild.{own}", f"no column '{own}'{suggest(own, self.columns)}"
             elif self.columns[own].type != "date":
                 yield f"rebuild.{own}", "must be a date column"
+            elif not {own, f"day({own})"} & set(self.partition_by):
+                yield "partition_by", f"must have {own}: days that are built again are replaced as a whole"
             if dataset not in self.reads or not column:
                 yield f"rebuild.{own}", f"'{source}' is not <input>.<column> of one of reads"
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import delete, func, or_, select, text, update
+from sqlalchemy import Connection, delete, func, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
 from lakehouse.batch import BEGINNING, DISCARDED, INTENT, PUBLISHED, UNDONE, Batch, Corrections, InputFile, TakenFile
@@ -113,9 +113,11 @@ def recent(dataset: str, limit: int = 30) -> list[Batch]:
     return _found(batches.c.dataset == dataset, limit=limit)
 
 
-def discarded_since_published(dataset: str) -> list[Batch]:
-    """Batches that came to nothing after the newest published one."""
-    newest = select(func.max(batches.c.intended_at)).where(batches.c.dataset == dataset, batches.c.state == PUBLISHED)
+def discarded_since_written(dataset: str, name: str) -> list[Batch]:
+    """Batches that came to nothing after the newest published one that looked at this table of the dataset."""
+    newest = select(func.max(batches.c.intended_at)).where(
+        batches.c.dataset == dataset, batches.c.state == PUBLISHED, batches.c.writes.contains([{"table": name}])
+    )
     after = batches.c.intended_at > func.coalesce(newest.scalar_subquery(), text("'-infinity'::timestamptz"))
     return _found(batches.c.dataset == dataset, batches.c.state == DISCARDED, after)
 
@@ -153,7 +155,6 @@ def known_content(dataset: str, files: Collection[InputFile], within: Interval |
     versions = _versions(dataset).subquery()
     statement = select(versions.c.sha256, versions.c.uri).where(
         versions.c.age == 1,
-        versions.c.same_as == "",
         versions.c.bytes == func.any([f.bytes for f in files]),
         versions.c.uri != func.all([f.uri for f in files]),
     )
@@ -164,18 +165,39 @@ def known_content(dataset: str, files: Collection[InputFile], within: Interval |
 
 
 def corrections(dataset: str) -> Corrections:
-    """The file versions that were replaced since, and those that replaced one."""
+    """The file versions that were replaced since, and those that replaced one.
+
+    A version whose bytes another file repeats, and which was taken for both of them, is still that file's.
+    """
     corrected = select(inputs.c.uri).where(inputs.c.dataset == dataset, inputs.c.replaces != "")
     versions = _versions(dataset).where(inputs.c.uri.in_(corrected)).subquery()
-    statement = select(versions.c.batch_id, versions.c.uri, versions.c.age, versions.c.replaces).where(
-        or_(versions.c.age > 1, versions.c.replaces != "")
-    )
+    old_or_new = or_(versions.c.age > 1, versions.c.replaces != "")
     with engine().connect() as connection:
-        found = list(connection.execute(statement))
+        found = list(connection.execute(select(versions).where(old_or_new).order_by(versions.c.age)))
+        in_force = _in_force(connection, dataset, {row.sha256 for row in found if row.age > 1})
+    orphaned = {sha256 for sha256, takers in in_force.items() if all(takers)}  # repeats alone have them now
+    replaced = []
+    for row in (row for row in found if row.age > 1):
+        if row.sha256 in orphaned and not row.same_as:
+            orphaned.discard(row.sha256)
+        else:
+            replaced.append((row.batch_id, row.uri))
     return Corrections(
-        replaced=tuple(sorted((row.batch_id, row.uri) for row in found if row.age > 1)),
+        replaced=tuple(sorted(replaced)),
         replacing=tuple(sorted((row.batch_id, row.uri) for row in found if row.replaces)),
     )
+
+
+def _in_force(connection: Connection, dataset: str, contents: Collection[str]) -> dict[str, list[str]]:
+    """By SHA-256, of each file that has these bytes now: the file that brought them for it, or nothing."""
+    versions = _versions(dataset).subquery()
+    statement = select(versions.c.sha256, versions.c.same_as).where(
+        versions.c.age == 1, versions.c.sha256 == func.any(list(contents))
+    )
+    found: dict[str, list[str]] = {}
+    for row in connection.execute(statement) if contents else ():
+        found.setdefault(row.sha256, []).append(row.same_as)
+    return found
 
 
 def coverages() -> dict[str, Coverage]:

@@ -1,0 +1,214 @@
+"""Work that is done a second time, on other terms: another contract, another file, a task that was cleared.
+
+One story each, in which a row or a batch would be lost, doubled or left as it was if one thing were forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from lakehouse import quarantine, steps
+from lakehouse.batch import DISCARDED, INTENT, PUBLISHED
+from lakehouse.jobs import Chosen
+from lakehouse.ledger import batches, leases
+from lakehouse.naming import feed_table
+from lakehouse.plan import Attempt, NotReady, settle
+from lakehouse.publish import publish
+from lakehouse.query import run_sql
+from tests.stack.foreign import DAY, Source, lines
+from tests.stack.shop import in_session, interval
+
+COLUMNS = """
+  id:   {type: bigint, required: true, from: id}
+  name: {type: string, required: true, from: name}
+  at:   {type: bigint, required: true, from: at}
+"""
+HOW = """
+delivers: changes
+key: [id]
+newest_by: [at]
+delete_when: gone = 'yes'
+change_feed: true
+"""
+NEXT = DAY + timedelta(1)
+
+
+@pytest.fixture
+def tasks(stack, tmp_path) -> Iterator[Source]:
+    opened = Source(tmp_path, "json_lines", COLUMNS, HOW)
+    yield opened
+    opened.shop.close()
+
+
+def one(key: int, at: int, name: str = "a", **more: Any) -> dict[str, Any]:
+    return {"id": key, "name": name, "at": at, **more}
+
+
+def mended(source: Source, right: str, wrong: str) -> None:
+    """The silver contract with one thing in it changed."""
+    (file,) = (source.shop.folder / "silver").glob("*.yaml")
+    assert right in file.read_text()
+    file.write_text(file.read_text().replace(right, wrong))
+
+
+def clean(source: Source, spark: Any, day: Any = DAY) -> steps.Handover | None:
+    return source.shop.run(source.shop.silver, day, in_session(spark))
+
+
+def feed_replayed(source: Source) -> list[tuple[int, str]]:
+    """The rows that the change feed leads to."""
+    found: dict[int, str] = {}
+    order = "_changed_at, CASE _change WHEN 'delete' THEN 0 WHEN 'update_before' THEN 0 ELSE 1 END"
+    feed = feed_table(source.shop.silver)
+    for key, name, change in run_sql(f"SELECT id, name, _change FROM {feed} ORDER BY {order}")[1]:
+        if change in ("delete", "update_before"):
+            assert found.pop(key) == name, "what is taken away was there"
+        else:
+            assert key not in found, "what is added was not there"
+            found[key] = name
+    return sorted(found.items())
+
+
+# --- Another contract ---
+
+
+def test_rows_are_read_again_by_a_mended_contract(tasks, spark):
+    tasks.run(spark, {"a.json": lines(one(1, 1, " x "), one(2, 1, "y"), one(3, 1, "z"))})
+    tasks.run(spark, {"b.json": lines(one(2, 2, " w "))}, NEXT)
+    mended(tasks, "from: name}", "from: name, clean: trim}")
+    clean(tasks, spark)
+    assert tasks.rows("id, name") == [(1, "x"), (2, " w "), (3, "z")], "the next day's record was not read yet"
+    clean(tasks, spark, NEXT)
+    assert tasks.rows("id, name") == feed_replayed(tasks) == [(1, "x"), (2, "w"), (3, "z")]
+    assert clean(tasks, spark) is None
+
+
+def test_a_record_that_a_mended_contract_rejects_leaves_the_table_to_the_one_before(tasks, spark):
+    tasks.run(spark, {"a.json": lines(one(1, 1, "first"), one(2, 1, "ok"))})
+    tasks.run(spark, {"b.json": lines(one(1, 2, "bad"), one(3, 2, "bad"))}, NEXT)
+    mended(tasks, "from: name}", "from: name, accepted: [first, ok]}")
+    clean(tasks, spark, NEXT)
+    assert tasks.rows("id, name") == feed_replayed(tasks) == [(1, "first"), (2, "ok")]
+    assert tasks.rejected() == [("b.json", ["name.accepted"])] * 2
+
+
+def test_a_record_under_another_key_is_there_once(tasks, spark):
+    tasks.run(spark, {"a.json": lines(one(1, 1), one(2, 1, "b"))})
+    mended(tasks, "from: id}", "expr: CAST(id AS bigint) + 10}")
+    clean(tasks, spark)
+    assert tasks.rows("id, name") == feed_replayed(tasks) == [(11, "a"), (12, "b")]
+
+
+def test_what_became_a_delete_is_deleted_and_what_no_longer_is_one_comes_back(tasks, spark):
+    tasks.run(spark, {"a.json": lines(one(1, 1), one(2, 1, gone="yes"), one(3, 1, gone="true"))})
+    assert tasks.rows("id") == [(1,), (3,)]
+    mended(tasks, "gone = 'yes'", "gone = 'true'")
+    clean(tasks, spark)
+    assert tasks.rows("id") == [(1,), (2,)]
+
+
+# --- Another file ---
+
+
+def test_a_file_that_repeats_another_keeps_its_rows_when_that_one_is_corrected(tasks, spark):
+    """The same bytes by mistake under two names: corrected is one of them."""
+    same = lines(one(1, 1), one(2, 1))
+    tasks.run(spark, {"a.json": same, "b.json": same})
+    tasks.run(spark, {"a.json": lines(one(3, 1))})
+    assert tasks.rows("id") == [(1,), (2,), (3,)]
+    tasks.run(spark, {"c.json": same})
+    assert run_sql(f"SELECT count(*) FROM {tasks.shop.bronze}")[1] == [(3,)], "known, though its first name is not"
+    tasks.run(spark, {"b.json": lines(one(4, 1)), "c.json": lines(one(5, 1))})
+    assert tasks.rows("id") == feed_ids(tasks) == [(3,), (4,), (5,)]
+
+
+def feed_ids(source: Source) -> list[tuple[int]]:
+    return [(key,) for key, _ in feed_replayed(source)]
+
+
+def test_a_bad_record_where_a_resolved_one_was_is_kept(tasks, spark):
+    tasks.run(spark, {"a.json": lines(one(1, 1), {"id": 2, "at": 1})})
+    resolve(tasks, spark)
+    tasks.run(spark, {"a.json": lines(one(1, 1), {"id": 9, "at": 1})})
+    assert tasks.rejected() == [("a.json", ["name.required"])] * 2
+
+
+def resolve(source: Source, spark: Any) -> None:
+    attempt, contract = Attempt(f"test/{uuid4().hex}", 1), source.shop.contract(source.shop.silver)
+    steps.take_lease(contract.dataset, attempt)
+    try:
+        chosen = Chosen(resolution="discarded", by="ann", why="known")
+        quarantine.resolve(contract, chosen, attempt, in_session(spark))
+    finally:
+        leases.release(contract.dataset, attempt.run)
+
+
+# --- A publish that was cut off, or cleared ---
+
+
+def written(source: Source, spark: Any, dataset: str, day: Any = DAY) -> tuple[steps.Handover, Attempt]:
+    """A batch on its branch, audited, not published."""
+    attempt, contract = Attempt(f"test/{uuid4().hex}", 1), source.shop.contract(dataset)
+    handover = steps.write(contract, interval(day), attempt, in_session(spark))
+    assert handover is not None
+    return steps.audit(contract, handover, attempt, in_session(spark)), attempt
+
+
+def test_an_input_whose_publish_is_not_confirmed_is_waited_for(tasks, spark):
+    shop = tasks.shop
+    tasks.run(spark, {"a.json": lines(one(1, 1))})
+    shop.land(DAY, {"b.json": lines(one(2, 1))})
+    handover, _ = written(tasks, spark, shop.bronze)
+    batches.intend(handover.batch, handover.files)
+    publish(handover.head, covers=interval(DAY))
+    with pytest.raises(NotReady, match=f"{handover.batch.batch_id} is in {shop.bronze}, but not confirmed; run"):
+        clean(tasks, spark)
+    settle(shop.bronze)
+    clean(tasks, spark)
+    assert tasks.rows("id") == [(1,), (2,)]
+
+
+def test_publishing_once_more_leaves_the_ledger_alone(tasks, spark):
+    shop = tasks.shop
+    tasks.run(spark, {"a.json": lines(one(1, 1))})
+    (first,) = batches.published(shop.silver)
+    handover = next(h for h in shop.handovers if h.batch.dataset == shop.silver)
+    tasks.run(spark, {"b.json": lines(one(2, 1))}, NEXT)
+    before = shop.state()
+    again = Attempt(f"test/{uuid4().hex}", 2)
+    steps.make_public(shop.contract(shop.silver), interval(DAY), handover, again, in_session(spark))
+    assert [b.state for b in batches.published(shop.silver)] == [PUBLISHED] * 2
+    assert batches.published(shop.silver)[-1] == first, "it is still the older one"
+    assert shop.state() == before
+
+
+def cut_after_the_feed(source: Source, spark: Any) -> tuple[steps.Handover, Attempt]:
+    """A batch whose changes are in the feed's main, and nowhere else."""
+    source.shop.land(DAY, {"a.json": lines(one(1, 1), one(2, 1))})
+    source.shop.run(source.shop.bronze, DAY, in_session(spark))
+    handover, attempt = written(source, spark, source.shop.silver)
+    batches.intend(handover.batch)
+    publish(next(w for w in handover.batch.writes if w.table == feed_table(source.shop.silver)))
+    assert [b.state for b in batches.unsettled(source.shop.silver)] == [INTENT]
+    return handover, attempt
+
+
+def test_a_feed_is_cleared_of_what_was_given_up_though_a_batch_without_records_came_between(tasks, spark):
+    cut_after_the_feed(tasks, spark)
+    tasks.run(spark, {}, NEXT)
+    assert {b.state for b in batches.recent(tasks.shop.silver)} == {DISCARDED, PUBLISHED}
+    clean(tasks, spark)
+    assert tasks.rows("id, name") == feed_replayed(tasks) == [(1, "a"), (2, "a")]
+
+
+def test_a_batch_that_was_given_up_is_written_again_before_it_is_published(tasks, spark):
+    handover, attempt = cut_after_the_feed(tasks, spark)
+    tasks.run(spark, {"b.json": lines(one(9, 1, gone="yes"))}, NEXT)  # changes no row, and looks at the feed
+    contract = tasks.shop.contract(tasks.shop.silver)
+    steps.make_public(contract, interval(DAY), handover, attempt, in_session(spark))
+    assert tasks.rows("id, name") == feed_replayed(tasks) == [(1, "a"), (2, "a")]
