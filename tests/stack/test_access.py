@@ -24,7 +24,7 @@ from lakehouse.settings import ROOT, Settings
 from lakehouse.store import client
 from tests.stack.tables import drop_namespace
 
-PAGE = ROOT / "include/docs/operations.md"
+PAGE = ROOT / "include/docs/access.md"
 Table = dict[tuple[str, str], bool]
 
 
