@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 
 @dataclass(frozen=True, order=True)
@@ -37,6 +38,14 @@ class Interval:
         """The UTC days that the interval touches."""
         last = (self.end - timedelta(microseconds=1)).date()
         return [self.start.date() + timedelta(n) for n in range((last - self.start.date()).days + 1)]
+
+
+def typed(interval: Interval, timezone: str) -> str:
+    """An interval as commands take it: by its day in the dataset's zone, or by its start where a day has several."""
+    # The day on which clocks go forward has 23 hours.
+    if interval.end - interval.start >= timedelta(hours=23):
+        return f"{interval.start.astimezone(ZoneInfo(timezone)):%Y-%m-%d}"
+    return interval.start.isoformat(timespec="minutes")
 
 
 @dataclass(frozen=True)
