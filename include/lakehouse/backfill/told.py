@@ -37,9 +37,9 @@ def rows_of(plan: Plan, contracts: Contracts, known: Mapping[str, Sequence[Batch
         intervals = [step.interval for step in steps]
         costs.append(estimate(intervals, known[dataset]))
         names = listed(contracts[dataset], intervals)
-        rows.append((dataset, str(len(steps)), names, why, *costs[-1].told()))
+        rows.append((dataset, str(len(steps)), names, why, *costs[-1].cells()))
     if len(rows) > 1:
-        rows.append(("all", str(len(plan.steps)), "", "", *_sum(costs).told()))
+        rows.append(("all", str(len(plan.steps)), "", "", *_sum(costs).cells()))
     return rows
 
 

@@ -21,6 +21,7 @@ from lakehouse.intervals import Interval
 from lakehouse.ledger import mutes as ledger
 from lakehouse.sla import Kind, State, Verdict
 from lakehouse.watch import Board
+from lakehouse.wording import clock, length
 
 sla = typer.Typer(help="Show which intervals are there, awaited, missed; mute a dataset.")
 STYLES = {State.MET: "green", State.WAITING: "", State.MISSED: "bold red", State.EXEMPT: "dim", State.FREE: "dim"}
@@ -40,7 +41,7 @@ def show(context: typer.Context, as_json: Json = False) -> None:
     console = Console()
     console.print(_table(found))
     for mute in found.mutes.values():
-        console.print(f"{mute.dataset} is muted until {_clock(mute.until)} by {mute.by}: {mute.why}", style="dim")
+        console.print(f"{mute.dataset} is muted until {clock(mute.until)} by {mute.by}: {mute.why}", style="dim")
 
 
 @sla.command()
@@ -55,7 +56,7 @@ def mute(
     if not why.strip():
         raise LakehouseError("say why: --why 'the source moves house'")
     ledger.mute(asked, end, why=why, by=getpass.getuser(), now=now)
-    typer.echo(f"{asked} is muted until {_clock(end)}")
+    typer.echo(f"{asked} is muted until {clock(end)}")
 
 
 @sla.command()
@@ -88,7 +89,7 @@ def _until(text: str, now: datetime) -> datetime:
         raise LakehouseError(f"--until: '{text}' is no time; write 2026-01-31T06:00, or 2h, 3d") from None
     end = found if found.tzinfo else found.replace(tzinfo=UTC)
     if end <= now:
-        raise LakehouseError(f"--until: {_clock(end)} is over; name a time to come")
+        raise LakehouseError(f"--until: {clock(end)} is over; name a time to come")
     return end
 
 
@@ -125,10 +126,6 @@ def _why(board: Board, row: Verdict) -> str:
     return f"{miss.cause}" + (f": {miss.root}" if miss.root not in ("", miss.dataset) else "")
 
 
-def _clock(moment: datetime) -> str:
-    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
-
-
 def _span(interval: Interval) -> str:
     """The shortest form: a whole day by its date, a part of a day by its hours."""
     start, end = interval.start, interval.end
@@ -140,11 +137,4 @@ def _span(interval: Interval) -> str:
 def _lag(row: Verdict) -> str:
     if row.state is State.MET or row.due is None:
         return ""
-    return f"due in {_short(-row.lag)}" if row.lag < timedelta(0) else _short(row.lag)
-
-
-def _short(span: timedelta) -> str:
-    hours, minutes = divmod(int(span.total_seconds()) // 60, 60)
-    if hours >= 48:
-        return f"{hours // 24} d {hours % 24} h"
-    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min"
+    return f"due in {length(-row.lag)}" if row.lag < timedelta(0) else length(row.lag)
