@@ -65,7 +65,7 @@ def resolve(contract: AnyContract, chosen: Chosen, attempt: Attempt, run: RunJob
     return result.counts
 
 
-def told(chosen: Chosen, counts: dict[str, int]) -> str:
+def outcome(chosen: Chosen, counts: dict[str, int]) -> str:
     """What became of the records, in a line."""
     rows = counts["rows_in"]
     if not rows:

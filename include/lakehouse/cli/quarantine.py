@@ -71,13 +71,13 @@ def _resolve(
 ) -> None:
     from lakehouse.jobs import Chosen
     from lakehouse.local_jobs import run_job
-    from lakehouse.quarantine import resolve, told
+    from lakehouse.quarantine import outcome, resolve
 
     contract, user = _contract(dataset), getpass.getuser()
     chosen = Chosen(resolution=resolution, by=user, why=why, reason=reason, interval_start=_start(contract, interval))
     with leased(dataset) as attempt:
         counts = resolve(contract, chosen, attempt, run_job)
-    typer.echo(told(chosen, counts))
+    typer.echo(outcome(chosen, counts))
 
 
 def _contract(dataset: str) -> Silver:
