@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from zoneinfo import ZoneInfo
-
 from lakehouse.causes import Cause
-from lakehouse.intervals import Interval
+from lakehouse.intervals import Interval, typed
 from lakehouse.naming import dag_id, layer_of
 from lakehouse.settings import settings
 
@@ -54,7 +51,7 @@ def command(
     if dataset:
         known |= {"dataset": dataset, "dag": dag_id(dataset)}
     if interval:
-        known |= {"day": begin(interval, timezone), "moment": interval.start.isoformat()}
+        known |= {"day": typed(interval, timezone), "moment": interval.start.isoformat()}
     try:
         return form.format(**known)
     except KeyError:
@@ -66,11 +63,3 @@ def runbook(cause: Cause | None) -> str | None:
     if cause is None:
         return None
     return f"{settings().docs_url.rstrip('/') or DOCS}/{RUNBOOKS}/{cause}.md"
-
-
-def begin(interval: Interval, timezone: str) -> str:
-    """An interval as commands take it: by its day in the dataset's zone, or by its start where a day has several."""
-    # The day on which clocks go forward has 23 hours.
-    if interval.end - interval.start >= timedelta(hours=23):
-        return f"{interval.start.astimezone(ZoneInfo(timezone)):%Y-%m-%d}"
-    return interval.start.isoformat(timespec="minutes")

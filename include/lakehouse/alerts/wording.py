@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime, time, timedelta
-from zoneinfo import ZoneInfo
+from datetime import datetime
 
 from lakehouse.alerts.model import Alert, Kind, Reason
 from lakehouse.causes import Cause
-from lakehouse.intervals import Interval
+from lakehouse.intervals import Interval, shown
 from lakehouse.wording import clock, length
 
 MOST_NAMED = 3
@@ -86,17 +85,8 @@ def behind(blocks: Sequence[str]) -> str:
 
 
 def of_interval(interval: Interval | None, timezone: str) -> str:
-    """An interval behind a dataset's name: whole days by their dates, all else by the clock, in UTC."""
-    if interval is None:
-        return ""
-    zone = ZoneInfo(timezone)
-    start, end = interval.start.astimezone(zone), interval.end.astimezone(zone)
-    if start.time() == end.time() == time.min:
-        last = end.date() - timedelta(days=1)
-        return f" of {start:%Y-%m-%d}" + (f" to {last:%Y-%m-%d}" if last > start.date() else "")
-    start, end = interval.start, interval.end
-    until = f"{end:%H:%M}" if start.date() == end.date() else f"{end:%Y-%m-%d %H:%M}"
-    return f" of {start:%Y-%m-%d %H:%M} to {until} UTC"
+    """An interval behind a dataset's name."""
+    return f" of {shown(interval, timezone)}" if interval else ""
 
 
 def title(alert: Alert) -> str:

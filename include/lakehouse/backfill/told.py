@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from zoneinfo import ZoneInfo
 
-from lakehouse.backfill.days import listed, named
+from lakehouse.backfill.days import listed
 from lakehouse.backfill.estimate import Estimate, estimate
 from lakehouse.backfill.plan import Plan, Step
 from lakehouse.backfill.scope import Contracts
 from lakehouse.batch import Batch
 from lakehouse.contracts.model import AnyContract
-from lakehouse.intervals import Interval
+from lakehouse.intervals import Interval, typed
 
 COLUMNS = ["dataset", "intervals", "", "why", "rows", "bytes", "minutes"]
 Row = tuple[str, str, str, str, str, str, str]
@@ -63,7 +64,8 @@ def lacking(plan: Plan, contracts: Contracts) -> list[str]:
 
 def _command(contract: AnyContract, first: str, intervals: Sequence[Interval]) -> str:
     """The command that builds an input for these intervals."""
-    days = [named(contract, one)[:10] for one in (intervals[0], intervals[-1])]
+    zone = ZoneInfo(contract.timezone)
+    days = [f"{one.start.astimezone(zone):%Y-%m-%d}" for one in (intervals[0], intervals[-1])]
     return f"lakehouse backfill {first} -s {days[0]} -e {days[1]} --upstream"
 
 
@@ -81,8 +83,12 @@ def verdict(outcomes: Sequence[Outcome], plan: Plan, contracts: Contracts) -> st
     bad = [one for one in outcomes if one.wrong]
     if not bad and not plan.blocked:
         return None
-    told = [f"{one.step.dataset} {named(contracts[one.step.dataset], one.step.interval)}: {one.wrong}" for one in bad]
+    lost = [f"{one.step.dataset} {_name(one.step, contracts)}: {one.wrong}" for one in bad]
     wanted = len(outcomes) + len(plan.blocked)
     return f"{len(bad) + len(plan.blocked)} of {wanted} intervals are not built: " + "; ".join(
-        [*told, *lacking(plan, contracts)]
+        [*lost, *lacking(plan, contracts)]
     )
+
+
+def _name(step: Step, contracts: Contracts) -> str:
+    return typed(step.interval, contracts[step.dataset].timezone)

@@ -6,7 +6,7 @@ import getpass
 import json
 import re
 from dataclasses import asdict
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import typer
@@ -14,10 +14,10 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from lakehouse import watch as watching
-from lakehouse.contracts import contract
+from lakehouse.contracts import contract, contracts
 from lakehouse.contracts.fields import read_duration
 from lakehouse.errors import LakehouseError
-from lakehouse.intervals import Interval
+from lakehouse.intervals import shown
 from lakehouse.ledger import mutes as ledger
 from lakehouse.sla import Kind, State, Verdict
 from lakehouse.watch import Board
@@ -107,14 +107,15 @@ def _as_dict(board: Board, row: Verdict) -> dict[str, object]:
 
 def _table(board: Board) -> Table:
     widest = max((len(row.dataset) for row in board.verdicts), default=0)
-    table = Table(Column("dataset", min_width=widest), "interval (UTC)", "due (UTC)", "state", "lag", "why")
+    table = Table(Column("dataset", min_width=widest), "interval", "due (UTC)", "state", "lag", "why")
+    zones = {one.dataset: one.timezone for one in contracts()}
     for row in board.verdicts:
         due = f"{row.due:%Y-%m-%d %H:%M}" if row.due else "–"
         state = ("stale" if row.kind is Kind.FRESH else str(row.state)) + (
             ", muted" if row.dataset in board.mutes and row.state is State.MISSED else ""
         )
-        why = _why(board, row)
-        table.add_row(row.dataset, _span(row.interval), due, state, _lag(row), why, style=STYLES[row.state])
+        when, why = shown(row.interval, zones[row.dataset]), _why(board, row)
+        table.add_row(row.dataset, when, due, state, _lag(row), why, style=STYLES[row.state])
     return table
 
 
@@ -124,14 +125,6 @@ def _why(board: Board, row: Verdict) -> str:
     if miss is None or miss.cause is None or row.state is not State.MISSED:
         return ""
     return f"{miss.cause}" + (f": {miss.root}" if miss.root not in ("", miss.dataset) else "")
-
-
-def _span(interval: Interval) -> str:
-    """The shortest form: a whole day by its date, a part of a day by its hours."""
-    start, end = interval.start, interval.end
-    if (start.time(), end - start) == (time.min, timedelta(days=1)):
-        return f"{start:%Y-%m-%d}"
-    return f"{start:%Y-%m-%d %H:%M} – " + (f"{end:%H:%M}" if start.date() == end.date() else f"{end:%Y-%m-%d %H:%M}")
 
 
 def _lag(row: Verdict) -> str:
