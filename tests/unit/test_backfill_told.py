@@ -97,6 +97,12 @@ def test_the_verdict_names_dataset_and_interval_of_whatever_is_not_there(tmp_pat
     )
 
 
+def test_an_input_whose_contract_is_wrong_is_to_be_checked_first(tmp_path):
+    known = {name: one for name, one in contracts(tmp_path).items() if name != BRONZE_NAME}
+    (line,) = lacking(Plan(blocked=(Blocked(steps(SILVER_NAME, 3)[0], "it lacks", BRONZE_NAME),)), known)
+    assert line.endswith("; first: lakehouse contracts check")
+
+
 def test_there_is_no_verdict_where_all_is_there(tmp_path):
     done = [Outcome(one) for one in steps(BRONZE_NAME, 1, 2)]
     assert verdict(done, Plan(tuple(one.step for one in done)), contracts(tmp_path)) is None

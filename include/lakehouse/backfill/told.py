@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from zoneinfo import ZoneInfo
 
+from lakehouse.advice import build_first
 from lakehouse.backfill.days import listed
 from lakehouse.backfill.estimate import Estimate, estimate
 from lakehouse.backfill.plan import Plan, Step
 from lakehouse.backfill.scope import Contracts
 from lakehouse.batch import Batch
-from lakehouse.contracts.model import AnyContract
 from lakehouse.intervals import Interval, typed
 
 COLUMNS = ["dataset", "intervals", "", "why", "rows", "bytes", "minutes"]
@@ -57,16 +56,16 @@ def lacking(plan: Plan, contracts: Contracts) -> list[str]:
         groups.setdefault((one.step.dataset, one.lacks, one.first), []).append(one.step.interval)
     return [
         f"{dataset} {listed(contracts[dataset], intervals)} cannot be built: {lacks}"
-        + (f"; first: {_command(contracts[dataset], first, intervals)}" if first else "")
+        + (f"; first: {_first(first, intervals, contracts)}" if first else "")
         for (dataset, lacks, first), intervals in groups.items()
     ]
 
 
-def _command(contract: AnyContract, first: str, intervals: Sequence[Interval]) -> str:
-    """The command that builds an input for these intervals."""
-    zone = ZoneInfo(contract.timezone)
-    days = [f"{one.start.astimezone(zone):%Y-%m-%d}" for one in (intervals[0], intervals[-1])]
-    return f"lakehouse backfill {first} -s {days[0]} -e {days[1]} --upstream"
+def _first(dataset: str, intervals: Sequence[Interval], contracts: Contracts) -> str:
+    """The command that builds an input for these intervals; where its contract is wrong, that is looked at first."""
+    if dataset not in contracts:
+        return "lakehouse contracts check"
+    return build_first(contracts[dataset], Interval(intervals[0].start, intervals[-1].end))
 
 
 def progress(dataset: str, states: Iterable[str]) -> str:

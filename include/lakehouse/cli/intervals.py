@@ -30,7 +30,7 @@ def interval(contract: AnyContract, text: str) -> Interval:
     found = contract.interval_after(asked.start)
     if found.start < asked.end:
         return found
-    around = typed(contract.interval_before(found), contract.timezone)
+    around = typed(contract.interval_around(asked.start), contract.timezone)
     raise LakehouseError(
         f"no interval of {contract.dataset} begins at {text}: its schedule is {contract.schedule} in "
         f"{contract.timezone}; for the one around it, write {around}"

@@ -151,6 +151,11 @@ class Contract(Strict):
         end = croniter(self.schedule, (moment + timedelta(microseconds=1)).astimezone(zone)).get_prev(datetime)
         return Interval(croniter(self.schedule, end).get_prev(datetime), end)
 
+    def interval_around(self, moment: datetime) -> Interval:
+        """The interval that the given moment is in."""
+        found = self.interval_after(moment)
+        return found if found.start == moment else self.interval_before(found)
+
     def interval_before(self, interval: Interval) -> Interval:
         return self.interval_ending_by(interval.start)
 
