@@ -65,12 +65,12 @@ def _by_key(key: list[str], columns: tuple[str, ...]) -> str:
     same = " AND ".join(f"o.{identifier(c)} IS NOT DISTINCT FROM n.{identifier(c)}" for c in key)
     return (
         f"SELECT CASE WHEN o.{_COPY} IS NULL THEN '{ADDED}' WHEN n.{_COPY} IS NULL THEN '{REMOVED}' "  # noqa: S608
-        f"ELSE '{CHANGED}' END AS change, {', '.join(map(_told, columns))} FROM ({before}) o FULL JOIN ({after}) n "
+        f"ELSE '{CHANGED}' END AS change, {', '.join(map(_as_text, columns))} FROM ({before}) o FULL JOIN ({after}) n "
         f"ON {same} AND o.{_COPY} = n.{_COPY} WHERE o.{_CONTENT} IS DISTINCT FROM n.{_CONTENT}"
     )
 
 
-def _told(column: str) -> str:
+def _as_text(column: str) -> str:
     """A value as text; where it changed, before and after."""
     name = identifier(column)
     old, new = (f"coalesce({version}.{name}::VARCHAR, 'NULL')" for version in "on")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
+from zoneinfo import ZoneInfo
 
 
 @dataclass(frozen=True, order=True)
@@ -38,6 +39,26 @@ class Interval:
         """The UTC days that the interval touches."""
         last = (self.end - timedelta(microseconds=1)).date()
         return [self.start.date() + timedelta(n) for n in range((last - self.start.date()).days + 1)]
+
+
+def typed(interval: Interval, timezone: str) -> str:
+    """An interval as commands take it: by its day in the dataset's zone, or by its start where a day has several."""
+    # The day on which clocks go forward has 23 hours.
+    if interval.end - interval.start >= timedelta(hours=23):
+        return f"{interval.start.astimezone(ZoneInfo(timezone)):%Y-%m-%d}"
+    return interval.start.isoformat(timespec="minutes")
+
+
+def shown(interval: Interval, timezone: str) -> str:
+    """An interval as people read it: whole days of the dataset's zone by their dates, all else by the clock, in UTC."""
+    zone = ZoneInfo(timezone)
+    start, end = interval.start.astimezone(zone), interval.end.astimezone(zone)
+    if start.time() == end.time() == time.min:
+        last = end.date() - timedelta(days=1)
+        return f"{start:%Y-%m-%d}" + (f" to {last:%Y-%m-%d}" if last > start.date() else "")
+    start, end = interval.start, interval.end
+    until = f"{end:%H:%M}" if start.date() == end.date() else f"{end:%Y-%m-%d %H:%M}"
+    return f"{start:%Y-%m-%d %H:%M} to {until} UTC"
 
 
 @dataclass(frozen=True)

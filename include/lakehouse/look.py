@@ -11,7 +11,6 @@ from urllib.parse import quote
 from lakehouse.airflow_facts import AirflowFacts
 from lakehouse.alerts import Story, closing, messages, opening
 from lakehouse.alerts.model import Reason
-from lakehouse.alerts.wording import span
 from lakehouse.causes import Cause
 from lakehouse.contracts.model import AnyContract
 from lakehouse.contracts.sla import SEVERITIES, Severity
@@ -23,6 +22,7 @@ from lakehouse.ledger import sla as ledger
 from lakehouse.naming import dag_id
 from lakehouse.settings import settings
 from lakehouse.sla import Kind, Miss, State, Verdict, arrived_or_withdrawn, evaluate, freshness
+from lakehouse.wording import clock, length
 
 log = logging.getLogger(__name__)
 WATCH = "watch"
@@ -218,9 +218,9 @@ def promises(contracts: Iterable[AnyContract]) -> dict[tuple[str, Kind], str]:
     """What each contract promises, in words that change when the promise does."""
     found: dict[tuple[str, Kind], str] = {}
     for contract in contracts:
-        told = contract.sla.told(contract.timezone) + (f", until {contract.end}" if contract.end else "")
-        found[contract.dataset, Kind.READY] = told
-        found[contract.dataset, Kind.FRESH] = f"{contract.sla.fresh_within}; {told}"
+        promise = contract.sla.as_text(contract.timezone) + (f", until {contract.end}" if contract.end else "")
+        found[contract.dataset, Kind.READY] = promise
+        found[contract.dataset, Kind.FRESH] = f"{contract.sla.fresh_within}; {promise}"
         found[contract.dataset, Kind.MAINTENANCE] = f"tier {contract.maintenance.tier}"
     return found
 
@@ -242,11 +242,9 @@ def _link(dataset: str, run_id: str) -> str:
 
 def _note(miss: Miss, now: datetime) -> str:
     state = "missed" if now > miss.due else "at risk"
-    return f"{NOTE} {state}, due {miss.due:%Y-%m-%d %H:%M} UTC; {miss.cause}" + (
-        f": {miss.detail}" if miss.detail else ""
-    )
+    return f"{NOTE} {state}, due {clock(miss.due)}; {miss.cause}" + (f": {miss.detail}" if miss.detail else "")
 
 
 def _note_of_end(reason: str, miss: Miss, now: datetime) -> str:
-    late = f"missed: {reason} {span(now - miss.due)} late" if now > miss.due else f"kept after all: {reason}"
-    return f"{NOTE} {late}, due {miss.due:%Y-%m-%d %H:%M} UTC"
+    late = f"missed: {reason} {length(now - miss.due)} late" if now > miss.due else f"kept after all: {reason}"
+    return f"{NOTE} {late}, due {clock(miss.due)}"

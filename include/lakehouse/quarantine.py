@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from lakehouse import jobs, naming
+from lakehouse.advice import run_again
 from lakehouse.batch import BEGINNING, Batch
 from lakehouse.catalog import ref_snapshot, table
 from lakehouse.contracts.model import AnyContract, Silver
@@ -49,7 +50,7 @@ def resolve(contract: AnyContract, chosen: Chosen, attempt: Attempt, run: RunJob
     if contract.delivers == "snapshot" and chosen.resolution == "replayed":
         raise LakehouseError(
             f"{contract.dataset} is delivered as whole snapshots: run the interval again instead, "
-            f"airflow dags backfill {naming.dag_id(contract.dataset)}"
+            + _instead_of_replay(contract, chosen.interval_start)
         )
     settle(contract.dataset)
     job, batch = _planned(contract, chosen, attempt)
@@ -64,7 +65,13 @@ def resolve(contract: AnyContract, chosen: Chosen, attempt: Attempt, run: RunJob
     return result.counts
 
 
-def told(chosen: Chosen, counts: dict[str, int]) -> str:
+def _instead_of_replay(contract: Silver, interval_start: datetime | None) -> str:
+    if interval_start is None:
+        return f"`lakehouse quarantine list {contract.dataset}` says which"
+    return run_again(contract, [contract.interval_around(interval_start)])
+
+
+def outcome(chosen: Chosen, counts: dict[str, int]) -> str:
     """What became of the records, in a line."""
     rows = counts["rows_in"]
     if not rows:

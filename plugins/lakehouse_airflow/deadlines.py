@@ -102,6 +102,6 @@ def _next_look() -> Future[str]:
 
 
 def _look() -> str:
-    from lakehouse_airflow.watch import look, told
+    from lakehouse_airflow.watch import look, summary
 
-    return told(look("deadline"))
+    return summary(look("deadline"))

@@ -16,7 +16,7 @@ def of_dag(contract: AnyContract) -> str:
     """A dataset's page: whose it is, what it promises, and what to do when it does not keep it."""
     rows = {
         "owner": contract.owner,
-        "SLA": f"{contract.sla.told(contract.timezone)}; severity {contract.sla.severity}",
+        "SLA": f"{contract.sla.as_text(contract.timezone)}; severity {contract.sla.severity}",
         "made from": ", ".join(f"`{name}`" for name in contract.inputs) or "landing files",
         "contract": f"`{_file(contract)}`",
         "schedule": f"`{contract.schedule}` {contract.timezone}",
@@ -32,7 +32,7 @@ def of_task(contract: AnyContract, does: str | None) -> str:
     """What a step does, and what an operator asks first of the dataset that it is a step of."""
     facts = (
         f"owner **{contract.owner}**",
-        contract.sla.told(contract.timezone),
+        contract.sla.as_text(contract.timezone),
         f"contract `{_file(contract)}`",
         runbook(RUNBOOKS),
     )

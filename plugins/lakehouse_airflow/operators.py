@@ -203,7 +203,7 @@ class ResolveOperator(Step):
     def step(self, context: Context) -> Any:
         from lakehouse.jobs import Chosen
         from lakehouse.ledger import leases
-        from lakehouse.quarantine import resolve, told
+        from lakehouse.quarantine import outcome, resolve
 
         form = context["params"]
         self.dataset = form["dataset"]
@@ -220,7 +220,7 @@ class ResolveOperator(Step):
                 counts = resolve(self.contract(), chosen, attempt, self.run_job)
             finally:
                 leases.release(self.dataset, attempt.run, attempt.id)
-        self.log.info("%s: %s", self.dataset, told(chosen, counts))
+        self.log.info("%s: %s", self.dataset, outcome(chosen, counts))
 
 
 class RollbackOperator(Step):

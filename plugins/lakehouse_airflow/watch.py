@@ -26,7 +26,7 @@ def look(by: str) -> Look:
     return watch.look(datetime.now(UTC), by)
 
 
-def told(seen: Look) -> str:
+def summary(seen: Look) -> str:
     """What a look found, in one line."""
     return f"{seen.opened} missed, {seen.closed} arrived or withdrawn" + (
         f"; {wrong}" if (wrong := _wrong(seen)) else ""
@@ -46,7 +46,7 @@ class WatchOperator(BaseOperator):
         seen = look("dag")
         for sentence in sorted(seen.wrong):
             self.log.warning("%s", sentence)
-        self.log.info("%s", told(seen))
+        self.log.info("%s", summary(seen))
         if wrong := _wrong(seen):
             raise AirflowFailException(wrong)
 

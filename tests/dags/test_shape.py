@@ -80,7 +80,7 @@ def test_a_dag_is_found_by_layer_by_owner_and_by_tier(parsed, contract):
 def test_a_dags_page_says_what_it_is_whose_it_is_and_when_it_is_due(parsed, contract):
     found = dag(parsed, contract)
     assert found["description"] == contract.description
-    for told in (contract.description, contract.owner, contract.sla.told(contract.timezone)):
+    for told in (contract.description, contract.owner, contract.sla.as_text(contract.timezone)):
         assert told in found["doc_md"]
     for told in (*contract.inputs, f"{contract.dataset.replace('.', '/')}.yaml"):
         assert told in found["doc_md"]
@@ -95,7 +95,7 @@ def test_every_task_says_what_it_does_whose_it_is_and_where_to_look(parsed, cont
     first_lines = [task["doc_md"].splitlines()[0] for task in found.values()]
     assert all(first_lines)
     assert len(set(first_lines)) == len(found)
-    for told in (contract.owner, contract.sla.told(contract.timezone), "runbooks/README.md"):
+    for told in (contract.owner, contract.sla.as_text(contract.timezone), "runbooks/README.md"):
         assert all(told in task["doc_md"] for task in found.values())
 
 

@@ -73,7 +73,7 @@ def test_query_answers_in_lines_that_read_back(prices, options, between):
 
 def test_batches_are_told_from_the_ledger(batch):
     _, line = csv.reader(io.StringIO(answer("batches", TABLE)), delimiter="\t")
-    assert line[:4] == ["2026-01-01/2026-01-02", "cli_test-1", "published", "rows_in=5 inserted=4 quarantined=1"]
+    assert line[:4] == ["2026-01-01", "cli_test-1", "published", "rows_in=5 inserted=4 quarantined=1"]
     assert datetime.fromisoformat(line[-1]).tzinfo is not None
 
 

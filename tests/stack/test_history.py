@@ -137,7 +137,8 @@ def test_an_accident_is_seen_by_diff_rolled_back_and_gold_is_as_it_was(sold, spa
     assert shown.splitlines()[0].endswith(f"rows: {gone} added, 0 removed, 0 changed")
     assert main(sold.silver) != good, "it was only shown"
     done = command(sold, "rollback", sold.silver, "--to", str(good), "--yes", "--why", "a third was deleted")
-    rerun = f"airflow dags backfill -s 2026-01-03 -e 2026-01-03 --reset-dagruns -y {naming.dag_id(sold.gold)}"
+    days = "-s 2026-01-03 -e 2026-01-03"
+    rerun = f"lakehouse airflow dags backfill {days} {naming.dag_id(sold.gold)} --reset-dagruns -y"
     assert f"built from what is undone, to be built again: {rerun}" in done
     assert rollbacks.recent(sold.silver)[0]["why"] == "a third was deleted"
     assert "a third was deleted" in command(sold, "rollback", sold.silver, "--log")

@@ -101,35 +101,6 @@ def test_other_closings(given, reason, said):
     assert closing(story(**given), reason, LATE).summary.startswith(said)
 
 
-@pytest.mark.parametrize(
-    ("start", "end", "zone", "said"),
-    [
-        ("2026-03-28T23:00", "2026-03-29T22:00", "Europe/Berlin", " of 2026-03-29"),  # 23 hours
-        ("2026-11-15T23:00", "2026-11-22T23:00", "Europe/Berlin", " of 2026-11-16 to 2026-11-22"),
-        ("2026-11-15T06:00", "2026-11-15T07:00", "UTC", " of 2026-11-15 06:00 to 07:00 UTC"),
-        ("2026-11-15T06:00", "2026-11-16T06:00", "UTC", " of 2026-11-15 06:00 to 2026-11-16 06:00 UTC"),
-    ],
-)
-def test_an_interval_is_named_by_its_days_or_by_the_clock(start, end, zone, said):
-    interval = Interval(*(datetime.fromisoformat(text).replace(tzinfo=UTC) for text in (start, end)))
-    assert wording.of_interval(interval, zone) == said
-
-
-@pytest.mark.parametrize(
-    ("length", "said"),
-    [
-        (timedelta(seconds=59), "less than a minute"),
-        (timedelta(minutes=59), "59 min"),
-        (timedelta(hours=2), "2 h"),
-        (timedelta(hours=47, minutes=5), "47 h 5 min"),
-        (timedelta(days=2), "2 d"),
-        (timedelta(days=3, hours=4, minutes=59), "3 d 4 h"),
-    ],
-)
-def test_a_length_of_time_is_said_in_two_units_at_most(length, said):
-    assert wording.span(length) == said
-
-
 @pytest.mark.parametrize("cause", Cause)
 def test_every_cause_can_be_said_and_has_a_command_and_a_runbook(cause):
     found = opening(story(cause=cause, root="bronze.orders"))

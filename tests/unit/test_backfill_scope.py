@@ -7,11 +7,11 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from lakehouse.backfill.days import listed, moment, named, span
+from lakehouse.backfill.days import listed, moment, span
 from lakehouse.backfill.scope import beginning_in, in_order, overlapping
 from lakehouse.contracts import load
 from lakehouse.errors import LakehouseError
-from lakehouse.intervals import Interval
+from lakehouse.intervals import Interval, typed
 from lakehouse.settings import ROOT
 from tests.unit.backfill_world import BRONZE_NAME, GOLD_NAME, NOW, SILVER_NAME, contracts, day, days
 
@@ -76,7 +76,7 @@ def test_days_are_those_of_the_contracts_zone_also_when_the_clocks_change(tmp_pa
     local = contracts(tmp_path)[BRONZE_NAME].model_copy(update={"timezone": "Europe/Berlin"})
     now = datetime(2026, 4, 10, tzinfo=UTC)
     found = beginning_in(local, span("2026-03-28", "2026-03-30", BERLIN), now)
-    assert [named(local, one) for one in found] == ["2026-03-28", "2026-03-29", "2026-03-30"]
+    assert [typed(one, local.timezone) for one in found] == ["2026-03-28", "2026-03-29", "2026-03-30"]
     assert [(one.end - one.start).total_seconds() / 3600 for one in found] == [24, 23, 24]
 
 
@@ -94,4 +94,4 @@ def test_intervals_are_listed_by_their_first_and_last_where_none_is_missing_betw
     bronze = contracts(tmp_path)[BRONZE_NAME]
     assert listed(bronze, days(7, 5, 6, 2)) == "2026-01-02, 2026-01-05 to 2026-01-07"
     six = datetime(2026, 1, 1, 6, tzinfo=UTC)
-    assert listed(bronze, [Interval(six, six.replace(hour=7))]) == "2026-01-01T06:00"
+    assert listed(bronze, [Interval(six, six.replace(hour=7))]) == "2026-01-01T06:00+00:00"

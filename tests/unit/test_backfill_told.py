@@ -25,7 +25,7 @@ def test_an_interval_costs_what_it_cost_last_time_and_a_new_one_what_is_usual():
     known = [measured(1, 100, 60, "b"), measured(1, 9_999, 9_999), measured(2, 200, 30), measured(3, 300, 90)]
     assert estimate(days(1), known) == Estimate(100, 10_000, 60)
     assert estimate(days(9), known) == Estimate(200, 20_000, 60)
-    assert estimate(days(1, 9), known).told() == ("300", "30.0 kB", "2.0")
+    assert estimate(days(1, 9), known).cells() == ("300", "29 KB", "2.0")
 
 
 def test_what_was_undone_tells_what_it_will_cost_again():
@@ -33,7 +33,7 @@ def test_what_was_undone_tells_what_it_will_cost_again():
 
 
 def test_what_nobody_has_built_has_no_known_cost():
-    assert estimate(days(1), []).told() == ("unknown", "unknown", "unknown")
+    assert estimate(days(1), []).cells() == ("unknown", "unknown", "unknown")
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_the_plan_has_a_row_for_each_dataset_and_reason_and_their_sum(tmp_path):
     known = {BRONZE_NAME: [measured(1, 100, 60)], SILVER_NAME: []}
     found = rows_of(plan, contracts(tmp_path), known)
     assert found == [
-        ("bronze.events", "2", "2026-01-01 to 2026-01-02", "missing", "200", "20.0 kB", "2.0"),
+        ("bronze.events", "2", "2026-01-01 to 2026-01-02", "missing", "200", "20 KB", "2.0"),
         (
             *("silver.events", "3", "2026-01-01 to 2026-01-02, 2026-01-04", "bronze.events is built again"),
             *("unknown", "unknown", "unknown"),
@@ -95,6 +95,12 @@ def test_the_verdict_names_dataset_and_interval_of_whatever_is_not_there(tmp_pat
         f"silver.events 2026-01-03 to 2026-01-04 cannot be built: {lacks}; "
         "first: lakehouse backfill bronze.events -s 2026-01-03 -e 2026-01-04 --upstream"
     )
+
+
+def test_an_input_whose_contract_is_wrong_is_to_be_checked_first(tmp_path):
+    known = {name: one for name, one in contracts(tmp_path).items() if name != BRONZE_NAME}
+    (line,) = lacking(Plan(blocked=(Blocked(steps(SILVER_NAME, 3)[0], "it lacks", BRONZE_NAME),)), known)
+    assert line.endswith("; first: lakehouse contracts check")
 
 
 def test_there_is_no_verdict_where_all_is_there(tmp_path):

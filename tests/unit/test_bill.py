@@ -85,10 +85,10 @@ def test_a_service_that_cannot_be_reached_is_no_clean_bill() -> None:
     with pytest.raises(audit.Unreachable):
         list(audit.others([Part("avro", "1.0", "pkg:maven/org/avro@1.0")], "http://127.0.0.1:1"))
     with pytest.raises(audit.Unreachable, match="not found"):
-        list(audit.told([{"name": "one", "skip_reason": "not found"}]))
+        list(audit.advisories([{"name": "one", "skip_reason": "not found"}]))
 
 
 def test_an_advisory_on_a_wheel_is_told_with_the_version_that_mends_it() -> None:
     advisories = [{"id": "PYSEC-1", "fix_versions": ["1.1"]}, {"id": "PYSEC-2", "fix_versions": []}]
-    found = list(audit.told([{"name": "one", "version": "1.0", "vulns": advisories}]))
+    found = list(audit.advisories([{"name": "one", "version": "1.0", "vulns": advisories}]))
     assert found == [("one", "1.0", "PYSEC-1", "1.1"), ("one", "1.0", "PYSEC-2", "none yet")]

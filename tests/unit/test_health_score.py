@@ -8,7 +8,7 @@ import pytest
 
 from lakehouse.contracts.keeping import Maintenance, Retention
 from lakehouse.health.model import TableHealth
-from lakehouse.health.score import concerns, score, told
+from lakehouse.health.score import concerns, score
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 POLICY = Maintenance()
@@ -94,11 +94,3 @@ def test_what_is_past_its_threshold_is_told(changed, kind):
 
 def test_a_handful_of_files_is_no_concern():
     assert concerns(HEALTHY.model_copy(update={"files": 4, "small_files": 3}), POLICY) == []
-
-
-@pytest.mark.parametrize(
-    ("size", "text"),
-    [(0, "0 bytes"), (1023, "1023 bytes"), (1536, "1.5 KB"), (128 << 20, "128 MB"), (5 << 40, "5.0 TB")],
-)
-def test_sizes_are_told_as_people_say_them(size, text):
-    assert told(size) == text

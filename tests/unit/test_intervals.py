@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from lakehouse.intervals import Coverage, Interval
+from lakehouse.intervals import Coverage, Interval, shown, typed
 
 
 def day(number: int, days: int = 1) -> Interval:
@@ -79,3 +79,31 @@ def test_an_hour_that_clocks_go_back_to_is_an_interval():
     berlin = ZoneInfo("Europe/Berlin")
     twice = Interval(datetime(2026, 10, 25, 2, tzinfo=berlin), datetime(2026, 10, 25, 2, fold=1, tzinfo=berlin))
     assert twice.end - twice.start == timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "zone", "said"),
+    [
+        ("2026-03-28T23:00", "2026-03-29T22:00", "Europe/Berlin", "2026-03-29"),  # 23 hours
+        ("2026-11-15T23:00", "2026-11-22T23:00", "Europe/Berlin", "2026-11-16 to 2026-11-22"),
+        ("2026-11-15T06:00", "2026-11-15T07:00", "UTC", "2026-11-15 06:00 to 07:00 UTC"),
+        ("2026-11-15T06:00", "2026-11-16T06:00", "UTC", "2026-11-15 06:00 to 2026-11-16 06:00 UTC"),
+    ],
+)
+def test_people_read_whole_days_by_their_dates_and_all_else_by_the_clock(start, end, zone, said):
+    interval = Interval(*(datetime.fromisoformat(text).replace(tzinfo=UTC) for text in (start, end)))
+    assert shown(interval, zone) == said
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "zone", "said"),
+    [
+        ("2026-03-28T23:00", "2026-03-29T22:00", "Europe/Berlin", "2026-03-29"),  # 23 hours
+        ("2026-11-15T06:00", "2026-11-16T06:00", "UTC", "2026-11-15"),
+        ("2026-11-15T00:00", "2026-11-15T01:00", "UTC", "2026-11-15T00:00+00:00"),  # the day would be all its hours
+        ("2026-11-15T06:00", "2026-11-15T07:00", "Europe/Berlin", "2026-11-15T06:00+00:00"),
+    ],
+)
+def test_commands_take_a_day_or_the_start_where_a_day_has_several(start, end, zone, said):
+    interval = Interval(*(datetime.fromisoformat(text).replace(tzinfo=UTC) for text in (start, end)))
+    assert typed(interval, zone) == said

@@ -114,7 +114,7 @@ def _checked(given: Sequence[Any]) -> tuple[list[Route], list[str]]:
         try:
             route = Route.model_validate(one)
         except ValidationError as error:
-            problems += _told(number, error)
+            problems += _problems(number, error)
             continue
         if route.name in found:
             problems.append(_problem(number, ".name", f"'{route.name}' is there twice; give each its own"))
@@ -123,7 +123,7 @@ def _checked(given: Sequence[Any]) -> tuple[list[Route], list[str]]:
     return list(found.values()), problems
 
 
-def _told(number: int, error: ValidationError) -> Iterator[str]:
+def _problems(number: int, error: ValidationError) -> Iterator[str]:
     """A sentence for each field that is wrong. Values are never shown, nor names that could be one."""
     for one in error.errors(include_input=False, include_url=False, include_context=False):
         parts = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in one["loc"]]

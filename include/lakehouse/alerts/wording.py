@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime, time, timedelta
-from zoneinfo import ZoneInfo
+from datetime import datetime
 
 from lakehouse.alerts.model import Alert, Kind, Reason
 from lakehouse.causes import Cause
-from lakehouse.intervals import Interval
+from lakehouse.intervals import Interval, shown
+from lakehouse.wording import clock, length
 
 MOST_NAMED = 3
 # Why it is late, as the end of a sentence about it.
@@ -37,32 +37,32 @@ _BECAUSE = {
 
 def opened(kind: Kind, subject: str, due: datetime, now: datetime) -> str:
     """What is late, by how much, and since when."""
-    late, clock = span(now - due), _clock(due)
+    late, when = length(now - due), clock(due)
     told = {
-        "heartbeat": f"nobody watches the SLAs: the watch's next look was due {late} ago ({clock})",
-        "fresh": f"{subject} has been stale for {late} (newer data was due {clock})",
-        "health": f"{subject} is worn (measured {clock})",
-        "maintenance": f"maintenance of {subject} is {late} late (due {clock})",
+        "heartbeat": f"nobody watches the SLAs: the watch's next look was due {late} ago ({when})",
+        "fresh": f"{subject} has been stale for {late} (newer data was due {when})",
+        "health": f"{subject} is worn (measured {when})",
+        "maintenance": f"maintenance of {subject} is {late} late (due {when})",
     }
     if kind not in told and now < due:  # its run has failed: it is told before it is late
-        return f"{subject} will not arrive by itself (due {clock})"
-    return told.get(kind, f"{subject} is {late} late (due {clock})")
+        return f"{subject} will not arrive by itself (due {when})"
+    return told.get(kind, f"{subject} is {late} late (due {when})")
 
 
 def closed(kind: Kind, subject: str, reason: Reason, due: datetime, now: datetime) -> str:
     """What is over, and how late it was."""
-    late, clock = span(now - due), _clock(due)
+    late, when = length(now - due), clock(due)
     told = {
-        "heartbeat": f"the watch looks again, {late} late (due {clock})",
-        "fresh": f"{subject} is fresh again, {late} late (due {clock})",
-        "health": f"{subject} is healthy again, {late} after it was found worn ({clock})",
-        "maintenance": f"maintenance of {subject} is done again, {late} late (due {clock})",
+        "heartbeat": f"the watch looks again, {late} late (due {when})",
+        "fresh": f"{subject} is fresh again, {late} late (due {when})",
+        "health": f"{subject} is healthy again, {late} after it was found worn ({when})",
+        "maintenance": f"maintenance of {subject} is done again, {late} late (due {when})",
     }
     if reason == "withdrawn":
-        return f"{subject} is no longer asked for by its contract (due {clock})"
+        return f"{subject} is no longer asked for by its contract (due {when})"
     if kind not in told and now < due:
-        return f"{subject} has arrived in time after all (due {clock})"
-    return told.get(kind, f"{subject} has arrived, {late} late (due {clock})")
+        return f"{subject} has arrived in time after all (due {when})"
+    return told.get(kind, f"{subject} has arrived, {late} late (due {when})")
 
 
 def because(cause: Cause | None, dataset: str | None, root: str | None) -> str:
@@ -85,30 +85,8 @@ def behind(blocks: Sequence[str]) -> str:
 
 
 def of_interval(interval: Interval | None, timezone: str) -> str:
-    """An interval behind a dataset's name: whole days by their dates, all else by the clock, in UTC."""
-    if interval is None:
-        return ""
-    zone = ZoneInfo(timezone)
-    start, end = interval.start.astimezone(zone), interval.end.astimezone(zone)
-    if start.time() == end.time() == time.min:
-        last = end.date() - timedelta(days=1)
-        return f" of {start:%Y-%m-%d}" + (f" to {last:%Y-%m-%d}" if last > start.date() else "")
-    start, end = interval.start, interval.end
-    until = f"{end:%H:%M}" if start.date() == end.date() else f"{end:%Y-%m-%d %H:%M}"
-    return f" of {start:%Y-%m-%d %H:%M} to {until} UTC"
-
-
-def span(length: timedelta) -> str:
-    """A length of time as people say it, with two units at most."""
-    minutes = int(length.total_seconds()) // 60
-    if minutes < 1:
-        return "less than a minute"
-    if minutes < 60:
-        return f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 48:
-        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
-    return f"{hours // 24} d {hours % 24} h" if hours % 24 else f"{hours // 24} d"
+    """An interval behind a dataset's name."""
+    return f" of {shown(interval, timezone)}" if interval else ""
 
 
 def title(alert: Alert) -> str:
@@ -148,7 +126,3 @@ def _fields(alert: Alert) -> Iterator[tuple[str, str]]:
 def _code(text: str | None) -> str:
     """Text that a chat must neither format nor break into lines."""
     return "`" + " ".join(text.replace("`", "'").split()) + "`" if text else ""
-
-
-def _clock(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%d %H:%M} UTC"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from lakehouse.advice import IMPORT_ERRORS
 from lakehouse.airflow_api import AirflowApi, Run
 from lakehouse.errors import LakehouseError
 
@@ -24,7 +25,7 @@ class Backfills(AirflowApi):
     def dag(self, dag_id: str) -> Dag:
         known = {one["dag_id"]: one for one in self._pages("/api/v2/dags", "dags", dag_id_pattern=dag_id)}
         if dag_id not in known:
-            raise LakehouseError(f"Airflow does not know {dag_id}; `airflow dags list-import-errors` may say why")
+            raise LakehouseError(f"Airflow does not know {dag_id}; `{IMPORT_ERRORS}` may say why")
         return Dag(dag_id, bool(known[dag_id]["is_paused"]), int(known[dag_id]["max_active_runs"] or 1))
 
     def slots(self, pool: str) -> int:

@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterable
 from datetime import datetime, time, timedelta, tzinfo
 from typing import TYPE_CHECKING
-from zoneinfo import ZoneInfo
 
 from lakehouse.errors import LakehouseError
-from lakehouse.intervals import Interval
+from lakehouse.intervals import Interval, typed
 
 if TYPE_CHECKING:  # Airflow's command line imports this, and has no use for contracts
     from lakehouse.contracts.model import Contract
@@ -38,19 +37,13 @@ def span(first: str, last: str, zone: tzinfo) -> Interval:
     return Interval(begin, end + _LEAST)
 
 
-def named(contract: Contract, interval: Interval) -> str:
-    """An interval by its first day in the contract's zone, with the time where it does not begin at midnight."""
-    start = interval.start.astimezone(ZoneInfo(contract.timezone))
-    return f"{start:%Y-%m-%d}" if start.time() == time.min else f"{start:%Y-%m-%dT%H:%M}"
-
-
 def listed(contract: Contract, intervals: Iterable[Interval]) -> str:
-    """Intervals by name; of those without a gap between them, the first and the last."""
+    """Intervals as commands take them; of those without a gap between them, the first and the last."""
     rows: list[list[Interval]] = []
     for interval in sorted(intervals):
         if rows and rows[-1][-1].end == interval.start:
             rows[-1].append(interval)
         else:
             rows.append([interval])
-    ends = [(named(contract, row[0]), named(contract, row[-1])) for row in rows]
+    ends = [(typed(row[0], contract.timezone), typed(row[-1], contract.timezone)) for row in rows]
     return ", ".join(first if first == last else f"{first} to {last}" for first, last in ends)

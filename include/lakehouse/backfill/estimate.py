@@ -8,6 +8,7 @@ from statistics import median
 
 from lakehouse.batch import Batch
 from lakehouse.intervals import Interval
+from lakehouse.wording import size
 
 UNKNOWN = "unknown"
 
@@ -20,11 +21,11 @@ class Estimate:
     bytes: float | None = None
     seconds: float | None = None
 
-    def told(self) -> tuple[str, str, str]:
+    def cells(self) -> tuple[str, str, str]:
         """As people read it: rows, bytes, minutes."""
         return (
             UNKNOWN if self.rows is None else f"{round(self.rows):,}",
-            UNKNOWN if self.bytes is None else _bytes(self.bytes),
+            UNKNOWN if self.bytes is None else size(self.bytes),
             UNKNOWN if self.seconds is None else f"{self.seconds / 60:.1f}",
         )
 
@@ -56,11 +57,3 @@ def _total(
 
 def _seconds(batch: Batch) -> float:
     return sum(value for name, value in batch.measures.items() if name.endswith("_s"))
-
-
-def _bytes(count: float) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"

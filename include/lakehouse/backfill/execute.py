@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
+from lakehouse import advice
 from lakehouse.airflow_api import Run
 from lakehouse.backfill.airflow import Backfills
 from lakehouse.backfill.plan import Plan, Step
@@ -26,8 +27,7 @@ def refuse_paused(plan: Plan, api: Backfills) -> None:
     """Refuse a plan with a dataset whose DAG is paused: its runs would never start."""
     paused = [dag.dag_id for dag in (api.dag(dag_id(name)) for name in plan.datasets) if dag.paused]
     if paused:
-        fix = " && ".join(f"airflow dags unpause {one}" for one in paused)
-        raise LakehouseError(f"paused: {', '.join(paused)}, so nothing would run; first: {fix}")
+        raise LakehouseError(f"paused: {', '.join(paused)}, so nothing would run; first: {advice.unpause(paused)}")
 
 
 class Execution:
@@ -82,9 +82,7 @@ class Execution:
             time.sleep(POLL_SECONDS)
         at_a_time = room(self._api.slots(SPARK_POOL), dag.max_active_runs)
         made = self._api.backfill(dag.dag_id, row[0].interval.start, row[-1].interval.start, at_a_time)
-        self.goes_on = (
-            f"backfill {made} of {dag.dag_id} goes on: airflow dags list-runs {dag.dag_id}, or the DAG's page"
-        )
+        self.goes_on = f"backfill {made} of {dag.dag_id} goes on: {advice.runs(dag.dag_id)}, or the DAG's page"
         self._follow(dataset, row)
         self.goes_on = ""
 

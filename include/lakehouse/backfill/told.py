@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lakehouse.backfill.days import listed, named
+from lakehouse.advice import build_first
+from lakehouse.backfill.days import listed
 from lakehouse.backfill.estimate import Estimate, estimate
 from lakehouse.backfill.plan import Plan, Step
 from lakehouse.backfill.scope import Contracts
 from lakehouse.batch import Batch
-from lakehouse.contracts.model import AnyContract
-from lakehouse.intervals import Interval
+from lakehouse.intervals import Interval, typed
 
 COLUMNS = ["dataset", "intervals", "", "why", "rows", "bytes", "minutes"]
 Row = tuple[str, str, str, str, str, str, str]
@@ -37,9 +37,9 @@ def rows_of(plan: Plan, contracts: Contracts, known: Mapping[str, Sequence[Batch
         intervals = [step.interval for step in steps]
         costs.append(estimate(intervals, known[dataset]))
         names = listed(contracts[dataset], intervals)
-        rows.append((dataset, str(len(steps)), names, why, *costs[-1].told()))
+        rows.append((dataset, str(len(steps)), names, why, *costs[-1].cells()))
     if len(rows) > 1:
-        rows.append(("all", str(len(plan.steps)), "", "", *_sum(costs).told()))
+        rows.append(("all", str(len(plan.steps)), "", "", *_sum(costs).cells()))
     return rows
 
 
@@ -56,15 +56,16 @@ def lacking(plan: Plan, contracts: Contracts) -> list[str]:
         groups.setdefault((one.step.dataset, one.lacks, one.first), []).append(one.step.interval)
     return [
         f"{dataset} {listed(contracts[dataset], intervals)} cannot be built: {lacks}"
-        + (f"; first: {_command(contracts[dataset], first, intervals)}" if first else "")
+        + (f"; first: {_first(first, intervals, contracts)}" if first else "")
         for (dataset, lacks, first), intervals in groups.items()
     ]
 
 
-def _command(contract: AnyContract, first: str, intervals: Sequence[Interval]) -> str:
-    """The command that builds an input for these intervals."""
-    days = [named(contract, one)[:10] for one in (intervals[0], intervals[-1])]
-    return f"lakehouse backfill {first} -s {days[0]} -e {days[1]} --upstream"
+def _first(dataset: str, intervals: Sequence[Interval], contracts: Contracts) -> str:
+    """The command that builds an input for these intervals; where its contract is wrong, that is looked at first."""
+    if dataset not in contracts:
+        return "lakehouse contracts check"
+    return build_first(contracts[dataset], Interval(intervals[0].start, intervals[-1].end))
 
 
 def progress(dataset: str, states: Iterable[str]) -> str:
@@ -81,8 +82,12 @@ def verdict(outcomes: Sequence[Outcome], plan: Plan, contracts: Contracts) -> st
     bad = [one for one in outcomes if one.wrong]
     if not bad and not plan.blocked:
         return None
-    told = [f"{one.step.dataset} {named(contracts[one.step.dataset], one.step.interval)}: {one.wrong}" for one in bad]
+    lost = [f"{one.step.dataset} {_name(one.step, contracts)}: {one.wrong}" for one in bad]
     wanted = len(outcomes) + len(plan.blocked)
     return f"{len(bad) + len(plan.blocked)} of {wanted} intervals are not built: " + "; ".join(
-        [*told, *lacking(plan, contracts)]
+        [*lost, *lacking(plan, contracts)]
     )
+
+
+def _name(step: Step, contracts: Contracts) -> str:
+    return typed(step.interval, contracts[step.dataset].timezone)

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from lakehouse.errors import LakehouseError
 from lakehouse.identities import acting_as
+from lakehouse.intervals import shown
 from lakehouse.roles import Role
 
 if TYPE_CHECKING:
@@ -57,13 +58,16 @@ def batches(
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
     """Show a dataset's batches, newest first: interval, batch, state, counts, when it was published."""
+    from lakehouse.contracts import contracts
+
     found = _recent(dataset, limit)
     if as_json:
         typer.echo(json.dumps([batch.model_dump(mode="json") for batch in found], indent=2))
         return
+    zone = next((one.timezone for one in contracts() if one.dataset == dataset), "UTC")
     rows = [
         (
-            *(_interval(b.interval_start, b.interval_end), b.batch_id, b.state, _counts(b.counts)),
+            *(shown(b.interval, zone), b.batch_id, b.state, _counts(b.counts)),
             *(_seconds(b.measures), int(b.measures.get("bytes_out", 0)), _snapshot(b), b.published_at),
         )
         for b in found
@@ -102,13 +106,6 @@ def _recent(dataset: str, limit: int) -> list[Batch]:
     if not found:
         contract(dataset)
     return found
-
-
-def _interval(start: datetime, end: datetime) -> str:
-    """The shortest form that leaves nothing out: days where the interval is made of whole days."""
-    whole = not any((start.hour, start.minute, start.second, end.hour, end.minute, end.second))
-    form = "%Y-%m-%d" if whole else "%Y-%m-%dT%H:%M:%S"
-    return f"{start:{form}}/{end:{form}}"
 
 
 def _seconds(measures: dict[str, float]) -> str:

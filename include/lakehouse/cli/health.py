@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,6 +12,7 @@ from lakehouse.cli.data import show
 from lakehouse.errors import Failures, LakehouseError
 from lakehouse.identities import acting_as
 from lakehouse.roles import Role
+from lakehouse.wording import ago, size
 
 if TYPE_CHECKING:
     from lakehouse.health.inspected import Inspected
@@ -53,13 +54,11 @@ def health(
 
 
 def _show_all(found: list[Inspected], now: datetime) -> None:
-    from lakehouse.health.score import told
-
     rows: list[tuple[Any, ...]] = [
         (
-            *(one.name, one.score.total, one.health.files, told(one.health.bytes), told(one.health.median_bytes)),
+            *(one.name, one.score.total, one.health.files, size(one.health.bytes), size(one.health.median_bytes)),
             *(f"{one.health.small_share:.0%}", f"{one.health.deleted_share:.0%}", f"{one.health.files_to_open:.1f}"),
-            *(one.health.snapshots, _ago(one.health.written_at, now), "; ".join(each.told for each in one.concerns)),
+            *(one.health.snapshots, ago(one.health.written_at, now), "; ".join(each.told for each in one.concerns)),
         )
         for one in found
     ]
@@ -69,15 +68,13 @@ def _show_all(found: list[Inspected], now: datetime) -> None:
 
 def _show_one(one: Inspected, now: datetime, partitions: int) -> None:
     """The score, each of its parts with its reason, and the partitions that need most."""
-    from lakehouse.health.score import told
-
     facts = one.health
     typer.echo(f"{one.name}: {one.score.total} of 100")
     show(["", "points", "of", "why"], [(part.name, part.points, part.of, part.why) for part in one.score.parts])
     typer.echo(
-        f"{facts.files} files of {told(facts.bytes)} hold {facts.rows} rows; the largest 5 % are above "
-        f"{told(facts.p95_bytes)}. Rows last changed {_ago(facts.written_at, now)}. Its metadata is "
-        f"{told(facts.metadata_bytes)}, with {facts.branches} branches and {facts.tags} tags."
+        f"{facts.files} files of {size(facts.bytes)} hold {facts.rows} rows; the largest 5 % are above "
+        f"{size(facts.p95_bytes)}. Rows last changed {ago(facts.written_at, now)}. Its metadata is "
+        f"{size(facts.metadata_bytes)}, with {facts.branches} branches and {facts.tags} tags."
     )
     if worst := _worst(facts.partitions)[:partitions]:
         show(
@@ -90,13 +87,11 @@ def _worst(found: tuple[PartitionHealth, ...]) -> list[PartitionHealth]:
 
 
 def _row(one: PartitionHealth) -> tuple[Any, ...]:
-    from lakehouse.health.score import told
-
     share = f"{one.deleted_share:.0%}"
     return (
         one.name or "the whole table",
         one.files,
-        told(one.bytes),
+        size(one.bytes),
         one.small_files,
         share,
         round(one.amplification, 1),
@@ -104,12 +99,11 @@ def _row(one: PartitionHealth) -> tuple[Any, ...]:
 
 
 def _show_history(table: str, limit: int) -> None:
-    from lakehouse.health.score import told
     from lakehouse.ledger.health import recent
 
     rows = [
         (
-            *(one.at, one.score, one.facts.files, told(one.facts.bytes), told(one.facts.median_bytes)),
+            *(one.at, one.score, one.facts.files, size(one.facts.bytes), size(one.facts.median_bytes)),
             *(f"{one.facts.small_share:.0%}", f"{one.facts.deleted_share:.0%}", one.facts.snapshots),
         )
         for one in recent(table, limit)
@@ -125,13 +119,3 @@ def _document(one: Inspected) -> dict[str, Any]:
         "concerns": [each.model_dump() for each in one.concerns],
         **one.health.model_dump(mode="json"),
     }
-
-
-def _ago(moment: datetime | None, now: datetime) -> str:
-    if moment is None:
-        return "never"
-    age = now - moment
-    for unit, size in (("days", timedelta(days=1)), ("hours", timedelta(hours=1)), ("minutes", timedelta(minutes=1))):
-        if age >= 2 * size:
-            return f"{age // size} {unit} ago"
-    return "just now"

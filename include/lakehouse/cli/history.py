@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,12 +10,11 @@ from rich.console import Console
 from rich.tree import Tree
 
 from lakehouse.cli.data import show
+from lakehouse.cli.intervals import interval as interval_of
 from lakehouse.cli.lease import leased
 from lakehouse.errors import LakehouseError
 
 if TYPE_CHECKING:
-    from lakehouse.contracts import AnyContract
-    from lakehouse.intervals import Interval
     from lakehouse.lineage import Node
 
 Dataset = Annotated[str, typer.Argument(help="Such as silver.orders.")]
@@ -117,7 +115,7 @@ def rebuild(
 
     asked = contract(dataset)
     with leased(dataset) as attempt:
-        done = build_again(asked, _interval(asked, interval), as_of, attempt, run_job)
+        done = build_again(asked, interval_of(asked, interval), as_of, attempt, run_job)
     typer.echo(f"{done.batch.batch_id}: {done.rows} rows at {done.snapshot}")
     typer.echo(f"then {done.then}\nnow  {done.now}")
     if not done.same_code:
@@ -125,20 +123,6 @@ def rebuild(
     if not done.equal:
         raise LakehouseError(f"{dataset}: the rows are not the same")
     typer.echo("The rows are the same.")
-
-
-def _interval(contract: AnyContract, text: str) -> Interval:
-    from zoneinfo import ZoneInfo
-
-    try:
-        start = datetime.fromisoformat(text)
-    except ValueError:
-        raise LakehouseError(f"'{text}' is no time; write a day or an ISO time, such as 2026-01-01") from None
-    start = start if start.tzinfo else start.replace(tzinfo=ZoneInfo(contract.timezone))
-    found = contract.interval_beginning(start.astimezone(UTC))
-    if found is None:
-        raise LakehouseError(f"no interval of {contract.dataset} begins at {text}; its schedule is {contract.schedule}")
-    return found
 
 
 def _tree(node: Node) -> Tree:

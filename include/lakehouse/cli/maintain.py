@@ -14,6 +14,7 @@ from lakehouse.cli.data import show
 from lakehouse.errors import Failures
 from lakehouse.identities import acting_as
 from lakehouse.roles import Role
+from lakehouse.wording import size
 
 if TYPE_CHECKING:
     from lakehouse.contracts import AnyContract
@@ -90,11 +91,9 @@ def show_log(
 
 
 def _row(one: dict[str, Any]) -> tuple[Any, ...]:
-    from lakehouse.health.score import told
-
     before, after = one["before"], one["after"] or {}
-    medians = [told(each["median_bytes"]) if "median_bytes" in each else "?" for each in (before, after)]
-    read, written = (told(one[name]) if one[name] is not None else "" for name in ("bytes_read", "bytes_written"))
+    medians = [size(each["median_bytes"]) if "median_bytes" in each else "?" for each in (before, after)]
+    read, written = (size(one[name]) if one[name] is not None else "" for name in ("bytes_read", "bytes_written"))
     return (
         *(one["at"], one["table_name"], one["operation"], one["reason"], _change(before, after, "files")),
         *(" → ".join(medians), f"{one['score_before']} → {one['score_after']}", _change(before, after, "rows")),

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import getpass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from lakehouse.cli.data import show
+from lakehouse.cli.intervals import interval as interval_of
 from lakehouse.cli.lease import leased
 from lakehouse.errors import LakehouseError
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from lakehouse.contracts import Silver
 
 quarantine = typer.Typer(no_args_is_help=True)
@@ -48,7 +50,8 @@ def show_records(
     """Show rejected records as they came, with the rules they broke."""
     from lakehouse.quarantine import records
 
-    show(*records(_contract(dataset).dataset, reason, _moment(interval), limit))
+    contract = _contract(dataset)
+    show(*records(contract.dataset, reason, _start(contract, interval), limit))
 
 
 @quarantine.command()
@@ -68,13 +71,13 @@ def _resolve(
 ) -> None:
     from lakehouse.jobs import Chosen
     from lakehouse.local_jobs import run_job
-    from lakehouse.quarantine import resolve, told
+    from lakehouse.quarantine import outcome, resolve
 
     contract, user = _contract(dataset), getpass.getuser()
-    chosen = Chosen(resolution=resolution, by=user, why=why, reason=reason, interval_start=_moment(interval))
+    chosen = Chosen(resolution=resolution, by=user, why=why, reason=reason, interval_start=_start(contract, interval))
     with leased(dataset) as attempt:
         counts = resolve(contract, chosen, attempt, run_job)
-    typer.echo(told(chosen, counts))
+    typer.echo(outcome(chosen, counts))
 
 
 def _contract(dataset: str) -> Silver:
@@ -86,11 +89,5 @@ def _contract(dataset: str) -> Silver:
     return found
 
 
-def _moment(text: str | None) -> datetime | None:
-    if text is None:
-        return None
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        raise LakehouseError(f"'{text}' is no time; write a day or an ISO time, such as 2026-01-01") from None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+def _start(contract: Silver, text: str | None) -> datetime | None:
+    return interval_of(contract, text).start if text is not None else None

@@ -6,7 +6,7 @@ import getpass
 import json
 import re
 from dataclasses import asdict
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import typer
@@ -14,13 +14,14 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from lakehouse import watch as watching
-from lakehouse.contracts import contract
+from lakehouse.contracts import contract, contracts
 from lakehouse.contracts.fields import read_duration
 from lakehouse.errors import LakehouseError
-from lakehouse.intervals import Interval
+from lakehouse.intervals import shown
 from lakehouse.ledger import mutes as ledger
 from lakehouse.sla import Kind, State, Verdict
 from lakehouse.watch import Board
+from lakehouse.wording import clock, length
 
 sla = typer.Typer(help="Show which intervals are there, awaited, missed; mute a dataset.")
 STYLES = {State.MET: "green", State.WAITING: "", State.MISSED: "bold red", State.EXEMPT: "dim", State.FREE: "dim"}
@@ -40,7 +41,7 @@ def show(context: typer.Context, as_json: Json = False) -> None:
     console = Console()
     console.print(_table(found))
     for mute in found.mutes.values():
-        console.print(f"{mute.dataset} is muted until {_clock(mute.until)} by {mute.by}: {mute.why}", style="dim")
+        console.print(f"{mute.dataset} is muted until {clock(mute.until)} by {mute.by}: {mute.why}", style="dim")
 
 
 @sla.command()
@@ -55,7 +56,7 @@ def mute(
     if not why.strip():
         raise LakehouseError("say why: --why 'the source moves house'")
     ledger.mute(asked, end, why=why, by=getpass.getuser(), now=now)
-    typer.echo(f"{asked} is muted until {_clock(end)}")
+    typer.echo(f"{asked} is muted until {clock(end)}")
 
 
 @sla.command()
@@ -88,7 +89,7 @@ def _until(text: str, now: datetime) -> datetime:
         raise LakehouseError(f"--until: '{text}' is no time; write 2026-01-31T06:00, or 2h, 3d") from None
     end = found if found.tzinfo else found.replace(tzinfo=UTC)
     if end <= now:
-        raise LakehouseError(f"--until: {_clock(end)} is over; name a time to come")
+        raise LakehouseError(f"--until: {clock(end)} is over; name a time to come")
     return end
 
 
@@ -106,14 +107,15 @@ def _as_dict(board: Board, row: Verdict) -> dict[str, object]:
 
 def _table(board: Board) -> Table:
     widest = max((len(row.dataset) for row in board.verdicts), default=0)
-    table = Table(Column("dataset", min_width=widest), "interval (UTC)", "due (UTC)", "state", "lag", "why")
+    table = Table(Column("dataset", min_width=widest), "interval", "due (UTC)", "state", "lag", "why")
+    zones = {one.dataset: one.timezone for one in contracts()}
     for row in board.verdicts:
         due = f"{row.due:%Y-%m-%d %H:%M}" if row.due else "–"
         state = ("stale" if row.kind is Kind.FRESH else str(row.state)) + (
             ", muted" if row.dataset in board.mutes and row.state is State.MISSED else ""
         )
-        why = _why(board, row)
-        table.add_row(row.dataset, _span(row.interval), due, state, _lag(row), why, style=STYLES[row.state])
+        when, why = shown(row.interval, zones[row.dataset]), _why(board, row)
+        table.add_row(row.dataset, when, due, state, _lag(row), why, style=STYLES[row.state])
     return table
 
 
@@ -125,26 +127,7 @@ def _why(board: Board, row: Verdict) -> str:
     return f"{miss.cause}" + (f": {miss.root}" if miss.root not in ("", miss.dataset) else "")
 
 
-def _clock(moment: datetime) -> str:
-    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
-
-
-def _span(interval: Interval) -> str:
-    """The shortest form: a whole day by its date, a part of a day by its hours."""
-    start, end = interval.start, interval.end
-    if (start.time(), end - start) == (time.min, timedelta(days=1)):
-        return f"{start:%Y-%m-%d}"
-    return f"{start:%Y-%m-%d %H:%M} – " + (f"{end:%H:%M}" if start.date() == end.date() else f"{end:%Y-%m-%d %H:%M}")
-
-
 def _lag(row: Verdict) -> str:
     if row.state is State.MET or row.due is None:
         return ""
-    return f"due in {_short(-row.lag)}" if row.lag < timedelta(0) else _short(row.lag)
-
-
-def _short(span: timedelta) -> str:
-    hours, minutes = divmod(int(span.total_seconds()) // 60, 60)
-    if hours >= 48:
-        return f"{hours // 24} d {hours % 24} h"
-    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min"
+    return f"due in {length(-row.lag)}" if row.lag < timedelta(0) else length(row.lag)

@@ -152,11 +152,10 @@ class Contract(Strict):
         end = croniter(self.schedule, (moment + timedelta(microseconds=1)).astimezone(zone)).get_prev(datetime)
         return Interval(croniter(self.schedule, end).get_prev(datetime), end)
 
-    def interval_beginning(self, moment: datetime) -> Interval | None:
-        """The interval that begins at the given moment, if one does."""
-        end = croniter(self.schedule, moment.astimezone(ZoneInfo(self.timezone))).get_next(datetime)
-        found = self.interval_ending_by(end)
-        return found if found.start == moment else None
+    def interval_around(self, moment: datetime) -> Interval:
+        """The interval that the given moment is in."""
+        found = self.interval_after(moment)
+        return found if found.start == moment else self.interval_before(found)
 
     def interval_before(self, interval: Interval) -> Interval:
         return self.interval_ending_by(interval.start)

@@ -68,7 +68,7 @@ class Sla(Strict):
             return end + self.ready_within
         return None if self.ready_by is None else _next(self.ready_by, end, ZoneInfo(self.timezone or zone))
 
-    def told(self, zone: str) -> str:
+    def as_text(self, zone: str) -> str:
         """The promise in words."""
         if self.ready_within is not None:
             return f"published within {write_duration(self.ready_within)} of the interval's end"

@@ -20,7 +20,7 @@ class Known(Document):
     value: float
     says: str
 
-    def told(self, value: float) -> str:  # noqa: ARG002
+    def as_text(self, value: float) -> str:  # noqa: ARG002
         return self.says
 
 
@@ -29,7 +29,7 @@ class Rows(Document):
 
     kind: Literal["rows"] = "rows"
 
-    def told(self, value: float) -> str:
+    def as_text(self, value: float) -> str:
         return f"{_number(value)} rows"
 
 
@@ -39,7 +39,7 @@ class Whole(Document):
     kind: Literal["whole"] = "whole"
     rows: int
 
-    def told(self, value: float) -> str:
+    def as_text(self, value: float) -> str:
         return f"of {self.rows} records written, {_number(value)} are missing or there twice"
 
 
@@ -49,7 +49,7 @@ class NullShare(Document):
     kind: Literal["null_share"] = "null_share"
     column: str
 
-    def told(self, value: float) -> str:
+    def as_text(self, value: float) -> str:
         return f"{value:.2%} of the rows lack {self.column}"
 
 
@@ -59,7 +59,7 @@ class Missing(Document):
     kind: Literal["missing"] = "missing"
     column: str
 
-    def told(self, value: float) -> str:
+    def as_text(self, value: float) -> str:
         return f"{_number(value)} rows lack {self.column}"
 
 
@@ -72,7 +72,7 @@ class Outside(Document):
     lowest: str | None
     highest: str | None
 
-    def told(self, value: float) -> str:
+    def as_text(self, value: float) -> str:
         return f"{_number(value)} rows have a {self.column} outside {self.lowest or '…'} to {self.highest or '…'}"
 
 
@@ -82,7 +82,7 @@ class Broken(Document):
     kind: Literal["broken"] = "broken"
     condition: str
 
-    def told(self, value: float) -> str:
+    def as_text(self, value: float) -> str:
         return f"{_number(value)} rows break it"
 
 
@@ -93,7 +93,7 @@ class Strange(Document):
     column: str
     accepted: tuple[str, ...]
 
-    def told(self, value: float) -> str:
+    def as_text(self, value: float) -> str:
         return f"{_number(value)} rows have another {self.column}"
 
 
@@ -103,7 +103,7 @@ class Repeated(Document):
     kind: Literal["repeated"] = "repeated"
     columns: tuple[str, ...]
 
-    def told(self, value: float) -> str:
+    def as_text(self, value: float) -> str:
         return f"{_number(value)} values occur more than once"
 
 
@@ -116,7 +116,7 @@ class Orphans(Document):
     other: str
     snapshot: int | None
 
-    def told(self, value: float) -> str:
+    def as_text(self, value: float) -> str:
         return f"{_number(value)} values of {self.column} are not in {self.dataset}.{self.other}"
 
 
@@ -127,7 +127,7 @@ class QuantileOf(Document):
     column: str
     at: float
 
-    def told(self, value: float) -> str:
+    def as_text(self, value: float) -> str:
         return f"the {self.at * 100:g}% quantile of {self.column} is {_number(value)}"
 
 
@@ -141,7 +141,7 @@ class Gap(Document):
     where: str
     snapshot: int | None
 
-    def told(self, value: float) -> str:
+    def as_text(self, value: float) -> str:
         return f"the sum of {self.column} differs from that of {self.dataset}.{self.other} by {_number(value)}"
 
 
@@ -151,7 +151,7 @@ class Returned(Document):
     kind: Literal["returned"] = "returned"
     sql: str
 
-    def told(self, value: float) -> str:
+    def as_text(self, value: float) -> str:
         return f"the query returns {_number(value)} rows"
 
 
@@ -209,15 +209,15 @@ class Check(Document):
         """The verdict. Without a row to look at there is nothing wrong."""
         right = found.value is None or self.holds(found.value)
         wrong: Literal["failed", "warned"] = "failed" if self.severity == "error" else "warned"
-        told = self.measure.told(found.value) if found.value is not None else "there are no rows to look at"
-        told += f", {self.bound} wanted" if self.bound not in ("", "at most 0") else ""
+        text = self.measure.as_text(found.value) if found.value is not None else "there are no rows to look at"
+        text += f", {self.bound} wanted" if self.bound not in ("", "at most 0") else ""
         return GateResult(
             gate=self.gate,
             definition=self.definition,
             verdict="passed" if right else wrong,
             value=found.value,
             bound=self.bound,
-            found=told + (f" ({self.note})" if self.note else ""),
+            found=text + (f" ({self.note})" if self.note else ""),
             sample=found.sample,
         )
 

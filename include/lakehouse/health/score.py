@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from lakehouse.contracts.fields import write_duration
 from lakehouse.contracts.keeping import Maintenance, Retention
 from lakehouse.health.model import Facts, TableHealth
+from lakehouse.wording import size
 
 # What Iceberg writes into one manifest before it begins the next.
 MANIFEST_BYTES = 8 << 20
@@ -52,7 +53,7 @@ def score(found: TableHealth, policy: Maintenance, retention: Retention, now: da
             _part("deletes", 20, _strain(found.deleted_share, policy.deleted_share), deletes),
             _part("reading", 20, (found.amplification - 1) / (limit - 1), opened),
             _part(
-                "file size", 10, _too_small(found, policy), f"half of the files are below {told(found.median_bytes)}"
+                "file size", 10, _too_small(found, policy), f"half of the files are below {size(found.median_bytes)}"
             ),
             _part("history", 10, *_overdue(found, retention, now)),
             _part("lists of files", 10, *_lists(found, policy)),
@@ -67,11 +68,11 @@ def concerns(found: TableHealth, policy: Maintenance) -> list[Concern]:
     tiny = found.bytes >= policy.matters_mb * megabyte and found.median_bytes < policy.least_median_mb * megabyte
     checks = (
         (small, "small_files", f"{_share(found.small_share)} of {found.files} files are small"),
-        (tiny, "median", f"half of {found.files} files are below {told(found.median_bytes)}"),
+        (tiny, "median", f"half of {found.files} files are below {size(found.median_bytes)}"),
         (
             found.delete_bytes > policy.most_delete_mb * megabyte,
             "deletes",
-            f"{told(found.delete_bytes)} of deletes are applied at every read",
+            f"{size(found.delete_bytes)} of deletes are applied at every read",
         ),
         (
             found.amplification > policy.most_amplification,
@@ -118,12 +119,3 @@ def _lists(found: TableHealth, policy: Maintenance) -> tuple[float, str]:
 
 def _share(value: float) -> str:
     return f"{value:.0%}" if value >= 0.01 or not value else f"{value:.2%}"
-
-
-def told(size: float) -> str:
-    """A size as people say it."""
-    for unit in ("bytes", "KB", "MB", "GB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}" if unit == "bytes" or size >= 10 else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} TB"

@@ -18,7 +18,7 @@ from lakehouse.catalog import ref_snapshot, table
 from lakehouse.contracts.load import loaded
 from lakehouse.contracts.model import AnyContract
 from lakehouse.health import TableHealth, health
-from lakehouse.health.score import Score, concerns, score, told
+from lakehouse.health.score import Score, concerns, score
 from lakehouse.jobs import Maintained
 from lakehouse.ledger import health as measures
 from lakehouse.ledger import leases
@@ -33,6 +33,7 @@ from lakehouse.maintenance.step import Step
 from lakehouse.plan import Attempt, settle
 from lakehouse.retention import drop_old_branches, keep_inputs
 from lakehouse.steps import LeaseHeld, take_lease
+from lakehouse.wording import size
 
 Clock = Callable[[], datetime]
 _LISTED = 100  # of the files that a procedure names, this many are kept in the ledger
@@ -210,15 +211,15 @@ def _table(name: str) -> Table:
 
 def _line(taken: Taken, after: TableHealth, was: Score, now: Score, written: int) -> str:
     step, before = taken.step, taken.before
-    told_of = {
-        "rewrite_data_files": f"files {before.files} → {after.files}, {told(written)} written",
+    done = {
+        "rewrite_data_files": f"files {before.files} → {after.files}, {size(written)} written",
         "rewrite_manifests": f"lists of files {before.manifests} → {after.manifests}",
         "expire_snapshots": f"versions {before.snapshots} → {after.snapshots}",
         "remove_orphan_files": f"{len(taken.answer.files)} files removed",
         "set_properties": f"{len(step.properties)} settings changed",
     }
     return (
-        f"{step.table}: {step.operation}, for {step.reason}: {told_of[step.operation]}, "
+        f"{step.table}: {step.operation}, for {step.reason}: {done[step.operation]}, "
         f"rows {before.rows} → {after.rows}, score {was.total} → {now.total}, lease held {taken.lease_seconds:.1f} s"
     )
 

@@ -11,10 +11,11 @@ from lakehouse.contracts.keeping import ORPHANS_FLOOR, Maintenance
 from lakehouse.contracts.model import Contract
 from lakehouse.errors import LakehouseError
 from lakehouse.health.model import TableHealth
-from lakehouse.health.score import MANIFEST_BYTES, told
+from lakehouse.health.score import MANIFEST_BYTES
 from lakehouse.jobs import Call
 from lakehouse.maintenance.rewriting import purges, rewrites
 from lakehouse.maintenance.step import Plan, Step
+from lakehouse.wording import size
 
 
 class TooYoung(LakehouseError):
@@ -128,6 +129,6 @@ def _orphans(seen: Seen) -> Step:
         operation="remove_orphan_files",
         reason=f"files that no version names, as writes that were cut off leave them, {since}",
         does=f"Lists files in the table's folder that are older than {age} and that no version names; then deletes "
-        f"these. The folder holds at least {told(seen.health.bytes)}.",
+        f"these. The folder holds at least {size(seen.health.bytes)}.",
         call=Call(procedure="remove_orphan_files", older_than=orphans_before(seen.policy, seen.now), dry_run=True),
     )

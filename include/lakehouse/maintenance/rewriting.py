@@ -7,10 +7,10 @@ from datetime import datetime
 
 from lakehouse.contracts.keeping import Maintenance
 from lakehouse.health.model import PartitionHealth, TableHealth
-from lakehouse.health.score import told
 from lakehouse.jobs import Call
 from lakehouse.maintenance.step import Step
 from lakehouse.naming import quoted
+from lakehouse.wording import size
 
 # A condition that names more partitions than this is slow to plan.
 _MOST_TOGETHER = 50
@@ -27,8 +27,8 @@ def rewrites(
     steps = [step for group in _slices(chosen, policy) for step in _steps(table, policy, group, sort=sort)]
     later = [f"{one.name} is still being written" for one in still_open]
     if over:
-        size = told(sum(_work(one, policy) for one in over))
-        later.append(f"{len(over)} more partitions ({size}) are beyond this window's {told(policy.budget_mb << 20)}")
+        work = size(sum(_work(one, policy) for one in over))
+        later.append(f"{len(over)} more partitions ({work}) are beyond this window's {size(policy.budget_mb << 20)}")
     return steps, later
 
 
@@ -49,7 +49,7 @@ def purges(
         work = sum(one.bytes for one in group)
         if work > budget and group[0].where is None:
             return steps, [
-                f"{told(work)} that hold dropped columns are beyond this window's {told(policy.budget_mb << 20)}"
+                f"{size(work)} that hold dropped columns are beyond this window's {size(policy.budget_mb << 20)}"
             ]
         if steps and work > budget:
             break
@@ -151,8 +151,8 @@ def _slices(chosen: Iterable[PartitionHealth], policy: Maintenance) -> Iterator[
 
 def _steps(table: str, policy: Maintenance, group: list[PartitionHealth], *, sort: bool) -> Iterator[Step]:
     """One step, or as many as it takes where the group is larger than a slice."""
-    work, size = sum(_work(one, policy) for one in group), policy.slice_mb << 20
-    times = max(1, -(-work // size))
+    work, room = sum(_work(one, policy) for one in group), policy.slice_mb << 20
+    times = max(1, -(-work // room))
     files = sum(one.files if _many_deleted(one, policy) else one.small_files + 1 for one in group)
     # Fewer files than min_input_files would not be taken at all.
     most = max(-(-files // times), policy.min_input_files)
@@ -161,8 +161,8 @@ def _steps(table: str, policy: Maintenance, group: list[PartitionHealth], *, sor
             table=table,
             operation="rewrite_data_files",
             reason=_reason(group, policy) + (f" (part {number + 1} of {times})" if times > 1 else ""),
-            does=_does(policy, min(work, size), sort=sort),
-            bytes=min(work, size),
+            does=_does(policy, min(work, room), sort=sort),
+            bytes=min(work, room),
             call=Call(
                 procedure="rewrite_data_files",
                 where=_where(group),
@@ -186,7 +186,7 @@ def _does(policy: Maintenance, work: int, *, sort: bool) -> str:
     columns = ", ".join(policy.sort_by)
     ordered = {"sort": f", sorted by {columns}", "zorder": f", with rows close to each other in {columns} together"}
     how = ordered.get(policy.way, "") if sort else ""
-    return f"Reads about {told(work)} and writes it again as few large files{how}. The rows stay the same."
+    return f"Reads about {size(work)} and writes it again as few large files{how}. The rows stay the same."
 
 
 def _sort_order(policy: Maintenance) -> str | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lakehouse.health.inspected import Inspected
-from lakehouse.health.score import told
 from lakehouse.maintenance.rewriting import REWRITE_ALL
 from lakehouse.maintenance.step import Plan, Step
+from lakehouse.wording import size
 
 _TITLES = {
     "set_properties": "Settings",
@@ -27,7 +27,7 @@ def lines(one: Inspected, plan: Plan) -> Iterator[str]:
     """What would be done to one table, and why."""
     facts = one.health
     yield (
-        f"{one.name}: health {one.score.total} of 100; {facts.rows} rows in {facts.files} files, {told(facts.bytes)}"
+        f"{one.name}: health {one.score.total} of 100; {facts.rows} rows in {facts.files} files, {size(facts.bytes)}"
     )
     if not plan.steps:
         yield "  Nothing to do."
@@ -48,9 +48,9 @@ def total(steps: list[Step]) -> str:
     """All of it in one sentence."""
     if not steps:
         return "All tables are as they should be."
-    tables, size = {step.table for step in steps}, told(sum(step.bytes for step in steps))
+    tables, work = {step.table for step in steps}, sum(step.bytes for step in steps)
     what = f"{_counted(len(steps), 'step')} on {_counted(len(tables), 'table')}"
-    return f"{what}; about {size} would be read and written again."
+    return f"{what}; about {size(work)} would be read and written again."
 
 
 def _counted(number: int, what: str) -> str:

@@ -42,10 +42,10 @@ def downstream(rollback: Rollback, contracts: Iterable[AnyContract]) -> list[Dow
                 found.setdefault(contract.dataset, []).extend(fresh)
                 tainted[contract.dataset] = _since(contract.dataset, found[contract.dataset])
                 pending.append(contract.dataset)
-    return [_told(known[name], built) for name, built in found.items()]
+    return [_downstream(known[name], built) for name, built in found.items()]
 
 
-def _told(contract: AnyContract, built: Sequence[Batch]) -> Downstream:
+def _downstream(contract: AnyContract, built: Sequence[Batch]) -> Downstream:
     oldest_first = list(reversed(built))
     before = next((write.base for batch in oldest_first if (write := written(batch, contract.dataset))), None)
     return Downstream(contract, tuple(sorted({batch.interval for batch in built if batch.of_interval})), before)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime
-from zoneinfo import ZoneInfo
 
+from lakehouse.advice import run_again
 from lakehouse.contracts.model import AnyContract
 from lakehouse.diff import difference
 from lakehouse.identities import acting_as
-from lakehouse.intervals import Interval
 from lakehouse.ledger.rollbacks import Rollback
-from lakehouse.naming import dag_id
 from lakehouse.plan import settle
 from lakehouse.query import QueryError
 from lakehouse.roles import Role
@@ -62,22 +59,10 @@ def _rows(contract: AnyContract, planned: Rollback) -> Iterator[str]:
 def _to_be_built(contract: AnyContract, planned: Rollback, contracts: Iterable[AnyContract]) -> Iterator[str]:
     """The commands that build again what is undone and what was built from it, in this order."""
     if undone := undone_intervals(planned):
-        yield f"to be built again: {backfill_command(contract, undone)}"
+        yield f"to be built again: {run_again(contract, undone)}"
     for one in downstream(planned, contracts):
         if one.contract.layer == "silver" and one.before is not None:  # it only adds and changes rows
             back = f"lakehouse rollback {one.contract.dataset} --to {one.before} --yes --why …"
             yield f"built from what is undone, unless the same comes again: {back}"
         if one.intervals:
-            yield f"built from what is undone, to be built again: {backfill_command(one.contract, one.intervals)}"
-
-
-def backfill_command(contract: AnyContract, intervals: Iterable[Interval]) -> str:
-    """The command that runs these intervals again."""
-    starts = sorted(one.start.astimezone(ZoneInfo(contract.timezone)) for one in intervals)
-    first, last = map(_told, (starts[0], starts[-1]))
-    return f"airflow dags backfill -s {first} -e {last} --reset-dagruns -y {dag_id(contract.dataset)}"
-
-
-def _told(start: datetime) -> str:
-    """A day where an interval begins with it, in the DAG's own zone; else the moment."""
-    return f"{start:%Y-%m-%d}" if (start.hour, start.minute, start.second) == (0, 0, 0) else start.isoformat()
+            yield f"built from what is undone, to be built again: {run_again(one.contract, one.intervals)}"

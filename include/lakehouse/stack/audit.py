@@ -39,16 +39,16 @@ def wheels() -> Iterator[Advisory]:
         found = json.loads(done.stdout)["dependencies"]
     except (ValueError, KeyError):
         raise Unreachable(_last(done.stderr)) from None
-    yield from told(found)
+    yield from advisories(found)
 
 
-def told(dependencies: Sequence[dict[str, object]]) -> Iterator[Advisory]:
+def advisories(dependencies: Sequence[dict[str, object]]) -> Iterator[Advisory]:
     """The lines of pip-audit's answer; one that it skipped was not looked up."""
     for one in dependencies:
         if "skip_reason" in one:
             raise Unreachable(str(one["skip_reason"]))
-        advisories: list[dict[str, list[str]]] = one["vulns"]  # type: ignore[assignment]
-        for advisory in advisories:
+        known: list[dict[str, list[str]]] = one["vulns"]  # type: ignore[assignment]
+        for advisory in known:
             fixed = (advisory["fix_versions"] or ["none yet"])[0]
             yield str(one["name"]), str(one["version"]), str(advisory["id"]), fixed
 
