@@ -14,7 +14,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lakehouse.errors import LakehouseError
 from lakehouse.identities import acting_as
 from lakehouse.roles import Role
 
@@ -90,15 +89,10 @@ def gates(
 
 def _recent(dataset: str, limit: int) -> list[Batch]:
     """The ledger's newest batches; a dataset that neither ledger nor contracts know is an error."""
-    from sqlalchemy.exc import OperationalError
-
     from lakehouse.contracts import contract
     from lakehouse.ledger.batches import recent
 
-    try:
-        found = recent(dataset, limit)
-    except (ConnectionError, OperationalError):
-        raise LakehouseError("The ledger's database does not answer; is the stack up?") from None
+    found = recent(dataset, limit)
     if not found:
         contract(dataset)
     return found
