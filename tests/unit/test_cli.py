@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lakehouse.cli import COMMANDS
-from lakehouse.cli.data import show
+from lakehouse.cli.table import show
 
 LAKEHOUSE = Path(sys.executable).parent / "lakehouse"
 
