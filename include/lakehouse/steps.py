@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import date
 from itertools import takewhile
 
@@ -79,6 +80,17 @@ def take_lease(dataset: str, attempt: Attempt, *, take_over: bool = True) -> Non
     if not leases.acquire(dataset, attempt.run, attempt.id, take_over=take_over):
         held = leases.holder(dataset)
         raise LeaseHeld(f"{dataset} is being written by {held.owner if held else 'another run'}")
+
+
+@contextmanager
+def leased(dataset: str, attempt: Attempt, *, take_over: bool = True) -> Iterator[None]:
+    """Hold the dataset's lease and give it back in the end; `LeaseHeld` where it is another's."""
+    take_lease(dataset, attempt, take_over=take_over)
+    try:
+        with leases.kept(dataset, attempt.run, attempt.id):
+            yield
+    finally:
+        leases.release(dataset, attempt.run, attempt.id)
 
 
 @by_its_writer
