@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
@@ -57,3 +58,40 @@ def test_a_failed_gate_is_not_retried_and_other_known_errors_are():
         raise LakehouseError("the store does not answer")
     assert not isinstance(told.value, AirflowFailException)
     assert told.value.__suppress_context__
+
+
+@pytest.fixture
+def form() -> Any:
+    """A run of the rollback's form, and its operator."""
+    from lakehouse_airflow.forms import RollbackOperator
+
+    asked = {"dataset": "silver.orders", "to": "before", "why": "bad day", "apply": False}
+    run = SimpleNamespace(conf={}, triggering_user_name="ada")
+    return RollbackOperator(task_id="rollback"), {**FIRST, "dag_run": run, "params": asked}
+
+
+def test_a_form_acts_on_its_dataset_for_who_sent_it(form, monkeypatch):
+    operator, sent = form
+    called: list[Any] = []
+    monkeypatch.setattr("lakehouse.steps.leased", lambda dataset, attempt: nullcontext(called.append(dataset)))
+    monkeypatch.setattr(type(operator), "act", lambda _, form, who, attempt: called.extend((form["to"], who)) or [])
+    operator.execute(sent)
+    assert called == ["silver.orders", "before", "ada"]
+
+
+def test_a_form_waits_for_the_lease_without_a_worker(form, monkeypatch):
+    from airflow.sdk.exceptions import TaskDeferred
+
+    from lakehouse.steps import LeaseHeld
+
+    def held(dataset: str, attempt: Any) -> Any:
+        raise LeaseHeld(f"{dataset} is being written")
+
+    operator, sent = form
+    monkeypatch.setattr("lakehouse.steps.leased", held)
+    with pytest.raises(TaskDeferred) as waits:
+        operator.execute(sent)
+    assert waits.value.trigger.serialize()[1] == {
+        "dataset": "silver.orders",
+        "owner": "bronze_orders/scheduled__2026-01-01",
+    }
