@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 from pyiceberg.table import Table
 
 from lakehouse.catalog import ref_snapshot, table
-from lakehouse.contracts.model import suggest
-from lakehouse.errors import LakehouseError
+from lakehouse.errors import LakehouseError, suggest
 
 
 class NoVersion(LakehouseError, LookupError):
