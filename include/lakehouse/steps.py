@@ -10,7 +10,6 @@ from datetime import date
 from itertools import takewhile
 
 from pydantic import BaseModel, ConfigDict
-from pyiceberg.table.snapshots import Operation
 
 from lakehouse import jobs, naming
 from lakehouse.batch import PUBLISHED, Batch, TableWrite, TakenFile
@@ -26,6 +25,7 @@ from lakehouse.jobs import AuditJob, BuildJob, CleanJob, IngestJob
 from lakehouse.ledger import batches, gates, leases
 from lakehouse.naming import quarantine_table
 from lakehouse.plan import Attempt, plan
+from lakehouse.provenance import is_maintenance
 from lakehouse.publish import MainMoved, drop_branches, publish
 from lakehouse.roles import Role
 
@@ -176,8 +176,7 @@ def _held(write: TableWrite) -> tuple[str, ...]:
     """The gates, by definition, that the version passed on which the batch was written, compacted or not."""
     found = table(write.table)
     versions = history(found, write.base) if found else []
-    changes = (s for s in versions if s.summary is None or s.summary.operation != Operation.REPLACE)
-    audited = next(changes, None)
+    audited = next((one for one in versions if not is_maintenance(one)), None)
     return gates.passed(audited.snapshot_id) if audited else ()
 
 
