@@ -53,7 +53,7 @@ class IngestJob(WriteJob):
     known: dict[str, str] = Field({}, description="By SHA-256, other files in force that are as long as one of these.")
 
 
-class Origin(Document):
+class InputBatch(Document):
     """A batch of the input, and the end of the interval in which it arrived."""
 
     batch_id: str
@@ -68,7 +68,7 @@ class CleanJob(WriteJob):
     input_rows: int = Field(0, description="Records in these batches.")
     planned_at: datetime
     corrections: Corrections = Field(Corrections(), description="Of the input's files, those of this interval.")
-    history: tuple[Origin, ...] = Field(
+    history: tuple[InputBatch, ...] = Field(
         (),
         description="Where files were corrected: every batch that the table is made from, to look for older versions.",
     )

@@ -16,7 +16,7 @@ from lakehouse.changes import changed_days
 from lakehouse.contracts.model import AnyContract, Bronze, Contract, Gold, Silver
 from lakehouse.errors import LakehouseError
 from lakehouse.intervals import Interval
-from lakehouse.jobs import BuildJob, CleanJob, IngestJob, Origin
+from lakehouse.jobs import BuildJob, CleanJob, IngestJob, InputBatch
 from lakehouse.landing import data_files
 from lakehouse.ledger import batches
 from lakehouse.ledger.database import now
@@ -223,11 +223,11 @@ def _taken(known: Sequence[Batch]) -> list[str]:
     return sorted(b.batch_id for b in known if b.counts.get("rows_in"))
 
 
-def _history(contract: Silver, mine: list[Batch]) -> tuple[Origin, ...]:
+def _history(contract: Silver, mine: list[Batch]) -> tuple[InputBatch, ...]:
     """Every batch of the input that the table has taken in, and those of this interval."""
     held = coverage(table(contract.dataset))
     found = [b for b in batches.published(contract.reads) if b.interval in held or b in mine]
-    return tuple(Origin(batch_id=b.batch_id, interval_end=b.interval_end) for b in found)
+    return tuple(InputBatch(batch_id=b.batch_id, interval_end=b.interval_end) for b in found)
 
 
 def _plan_build(contract: Gold, interval: Interval, attempt: Attempt) -> Plan | None:

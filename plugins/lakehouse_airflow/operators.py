@@ -141,7 +141,7 @@ class WriteOperator(Step):
         if handover is None:
             self.log.info("nothing to do: %s holds %s already", self.dataset, interval_of(context))
             return None
-        self.wrote = handover.head
+        self.wrote = handover.own
         self.log.info("written %s", handover.summary())
         return handover.model_dump(mode="json")
 
@@ -158,7 +158,7 @@ class AuditOperator(Step):
         if handover is None:
             self.log.info("nothing to audit")
             return None
-        self.wrote = handover.head
+        self.wrote = handover.own
         attempt = attempt_of(context)
         with self.leased(attempt):
             audited = steps.audit(self.contract(), handover, attempt, self.run_job)
@@ -182,7 +182,7 @@ class PublishOperator(Step):
         attempt = attempt_of(context)
         with self.leased(attempt):
             done = steps.make_public(self.contract(), interval_of(context), handover, attempt, self.run_job)
-        self.wrote = (done or handover).head
+        self.wrote = (done or handover).own
         self.log.info("published %s", (done or handover).summary())
         return run_at_once(self.contract(), int((done or handover).batch.measures.get("table_files", 0)))
 
