@@ -18,10 +18,10 @@ from spark_jobs import tables
 from spark_jobs.deliveries import ACTION, ACTIONS, PLACE, Delivery, delivery
 from spark_jobs.feed import write_feed
 from spark_jobs.keeping import kept
+from spark_jobs.key_versions import OUTCOME, Shape, against, order_of, prefixed
 from spark_jobs.parsing import DELETED, REASONS
 from spark_jobs.reach import Keys, on_days
 from spark_jobs.records import of_interval
-from spark_jobs.versions import OUTCOME, Shape, against, order_of, prefixed
 
 TOP_REASONS = 3
 

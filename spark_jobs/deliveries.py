@@ -16,10 +16,10 @@ from lakehouse.contracts.model import Silver
 from lakehouse.jobs import CleanJob
 from spark_jobs import tables
 from spark_jobs.keeping import kept
+from spark_jobs.key_versions import OUTCOME, TARGET, Shape, against, order_of, prefixed, ranked
 from spark_jobs.parsing import CONTENT, DELETED, REASONS
 from spark_jobs.reach import Days, Keys, met
 from spark_jobs.records import of_history
-from spark_jobs.versions import OUTCOME, TARGET, Shape, against, order_of, prefixed, ranked
 
 ACTION = "_action"
 PLACE = ["_source_file", "_source_offset"]

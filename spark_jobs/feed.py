@@ -13,7 +13,7 @@ from lakehouse.batch import TableWrite
 from lakehouse.jobs import CleanJob
 from spark_jobs import tables
 from spark_jobs.deliveries import ACTION
-from spark_jobs.versions import TARGET
+from spark_jobs.key_versions import TARGET
 
 # The change that is written for an action, and the prefix of the columns it is taken from.
 _WRITTEN = {

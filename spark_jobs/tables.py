@@ -14,15 +14,8 @@ from pyspark.sql.types import StructField
 
 from lakehouse import naming
 from lakehouse.batch import TableWrite
-from lakehouse.contracts.model import (
-    BRONZE_COLUMNS,
-    LINEAGE_COLUMNS,
-    Bronze,
-    Contract,
-    Gold,
-    Silver,
-    partition_column,
-)
+from lakehouse.contracts.fields import partition_column
+from lakehouse.contracts.model import BRONZE_COLUMNS, LINEAGE_COLUMNS, Bronze, Contract, Gold, Silver
 from lakehouse.jobs import WriteJob
 from lakehouse.naming import quoted, table_sql
 from lakehouse.table_properties import COMMON, modes

@@ -94,7 +94,10 @@ def runs(dag: str) -> str:
 
 
 def runbook(cause: Cause | None) -> str | None:
-    """The cause's page: in a browser if the setting says where, else its path in the repository."""
-    if cause is None:
-        return None
-    return f"{settings().docs_url.rstrip('/') or DOCS}/{RUNBOOKS}/{cause}.md"
+    """The cause's page."""
+    return page(cause) if cause else None
+
+
+def page(name: str) -> str:
+    """A page of the runbooks: in a browser if the setting says where, else its path in the repository."""
+    return f"{settings().docs_url.rstrip('/') or DOCS}/{RUNBOOKS}/{name}.md"

@@ -73,7 +73,7 @@ class AirflowApi:
 
     def dags(self) -> set[str]:
         """Ids of all DAGs that have been parsed."""
-        return {dag["dag_id"] for dag in self._pages("/api/v2/dags", "dags")}
+        return set(self.paused())
 
     def health(self) -> dict[str, str | None]:
         """What Airflow says of its processes: each one's status."""
@@ -168,9 +168,7 @@ class AirflowApi:
         try:
             return answer.json()
         except ValueError:
-            raise AirflowUnreachable(
-                f"what answers at {self._url} is not Airflow's API: see `lakehouse status`."
-            ) from None
+            raise self._stranger() from None
 
     def _stranger(self) -> AirflowUnreachable:
         return AirflowUnreachable(f"what answers at {self._url} is not Airflow's API: see `lakehouse status`.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -26,7 +27,7 @@ from requests.adapters import HTTPAdapter
 from lakehouse.errors import LakehouseError
 from lakehouse.identities import acting, identity
 from lakehouse.intervals import Coverage
-from lakehouse.naming import CATALOG, COVERAGE
+from lakehouse.naming import ABSORBED, CATALOG, COVERAGE
 from lakehouse.roles import Role
 from lakehouse.settings import Settings, settings
 
@@ -157,3 +158,9 @@ def history(found: Table, snapshot_id: int | None) -> list[Snapshot]:
 def coverage(found: Table | None) -> Coverage:
     """The intervals that a table's main holds."""
     return Coverage.loads(found.properties.get(COVERAGE) if found else None)
+
+
+def absorbed(found: Table | None) -> dict[str, Any]:
+    """The contract and the versions of inputs that a gold table was last built from; empty where it never was."""
+    made: dict[str, Any] = json.loads(found.properties.get(ABSORBED, "{}")) if found else {}
+    return made

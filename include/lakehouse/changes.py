@@ -7,10 +7,11 @@ from datetime import date, timedelta
 
 from pyiceberg.manifest import ManifestEntryStatus
 from pyiceberg.table import Table
-from pyiceberg.table.snapshots import Operation, Snapshot
+from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.transforms import DayTransform, IdentityTransform
 
 from lakehouse.catalog import history
+from lakehouse.provenance import is_maintenance
 
 _EPOCH = date(1970, 1, 1)
 
@@ -26,7 +27,7 @@ def changed_days(found: Table, column: str, after: int | None, until: int) -> se
         return None
     days: set[date] = set()
     for snapshot in snapshots:
-        if snapshot.summary and snapshot.summary.operation == Operation.REPLACE:
+        if is_maintenance(snapshot):
             continue
         for day in _touched(found, column, snapshot):
             if day is None:

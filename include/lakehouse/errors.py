@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 
 
 class LakehouseError(Exception):
@@ -29,6 +30,12 @@ class Failures:
         """Fail after all, with every name and a sentence for each."""
         if self.told:
             raise LakehouseError("; ".join(f"{name} failed: {text}" for name, text in self.told.items()))
+
+
+def suggest(word: str, known: Iterable[str]) -> str:
+    """`; did you mean 'x'?` where something close exists, else nothing."""
+    close = get_close_matches(word, list(known), n=1)
+    return f"; did you mean '{close[0]}'?" if close else ""
 
 
 # How the sentence goes on when a batch was looked at and refused: on-call must know that nobody reads it.

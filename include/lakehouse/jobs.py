@@ -53,7 +53,7 @@ class IngestJob(WriteJob):
     known: dict[str, str] = Field({}, description="By SHA-256, other files in force that are as long as one of these.")
 
 
-class Origin(Document):
+class InputBatch(Document):
     """A batch of the input, and the end of the interval in which it arrived."""
 
     batch_id: str
@@ -69,7 +69,7 @@ class CleanJob(WriteJob):
     planned_at: datetime
     corrections: Corrections = Field(Corrections(), description="Of the input's files, those of this interval.")
     reread: bool = Field(False, description="Another contract read the interval before: its records may say otherwise.")
-    history: tuple[Origin, ...] = Field(
+    history: tuple[InputBatch, ...] = Field(
         (),
         description="Where versions may hold no more: every batch that the table is made from, to look for others.",
     )

@@ -11,12 +11,12 @@ from typing import Any
 
 from lakehouse import naming
 from lakehouse.batch import DISCARDED, PUBLISHED, Batch, Corrections, TableWrite
-from lakehouse.catalog import coverage, history, ref_snapshot, table
+from lakehouse.catalog import absorbed, coverage, history, ref_snapshot, table
 from lakehouse.changes import changed_days
 from lakehouse.contracts.model import AnyContract, Bronze, Contract, Gold, Silver
 from lakehouse.errors import LakehouseError
 from lakehouse.intervals import Interval
-from lakehouse.jobs import BuildJob, CleanJob, IngestJob, Origin
+from lakehouse.jobs import BuildJob, CleanJob, IngestJob, InputBatch
 from lakehouse.landing import data_files
 from lakehouse.ledger import batches
 from lakehouse.ledger.database import now
@@ -242,11 +242,11 @@ def _taken(known: Sequence[Batch]) -> list[str]:
     return sorted(b.batch_id for b in known if b.counts.get("rows_in"))
 
 
-def _history(contract: Silver, mine: list[Batch]) -> tuple[Origin, ...]:
+def _history(contract: Silver, mine: list[Batch]) -> tuple[InputBatch, ...]:
     """Every batch of the input that the table has taken in, and those of this interval."""
     held = coverage(table(contract.dataset))
     found = [b for b in batches.published(contract.reads) if b.interval in held or b in mine]
-    return tuple(Origin(batch_id=b.batch_id, interval_end=b.interval_end) for b in found)
+    return tuple(InputBatch(batch_id=b.batch_id, interval_end=b.interval_end) for b in found)
 
 
 def _plan_build(contract: Gold, interval: Interval, attempt: Attempt) -> Plan | None:
@@ -264,24 +264,24 @@ def _plan_build(contract: Gold, interval: Interval, attempt: Attempt) -> Plan | 
         # The inputs are back where they were: the same work once more, on top of other work, is another batch.
         again = [*content, ref_snapshot(table(contract.dataset))]
         batch = _batch(contract, interval, attempt, again, dict(snapshots))
-    absorbed = {naming.ABSORBED: json.dumps({"contract": contract.version, "inputs": snapshots})}
+    kept = {naming.ABSORBED: json.dumps({"contract": contract.version, "inputs": snapshots})}
     if days == () and table(contract.dataset):
-        return Plan(batch, None, properties=absorbed)
+        return Plan(batch, None, properties=kept)
     shared = _shared(contract, batch, attempt, "build")
-    return Plan(batch, BuildJob(contract=contract, input_snapshots=snapshots, days=days, **shared), properties=absorbed)
+    return Plan(batch, BuildJob(contract=contract, input_snapshots=snapshots, days=days, **shared), properties=kept)
 
 
 def _days_to_build(contract: Gold, snapshots: dict[str, int | None]) -> tuple[date, ...] | None:
     """The days whose input changed since the last build; None: all of them; (): none."""
     own = table(contract.dataset)
-    absorbed = json.loads(own.properties.get(naming.ABSORBED, "{}")) if own else {}
-    before = absorbed.get("inputs", {})
-    if absorbed.get("contract") == contract.version and before == snapshots:
+    last = absorbed(own)
+    before = last.get("inputs", {})
+    if last.get("contract") == contract.version and before == snapshots:
         return ()
     moved = [name for name, snapshot in snapshots.items() if before.get(name) != snapshot]
     path = next(iter(contract.rebuild.values()), "")
     dataset, _, column = path.rpartition(".")
-    if absorbed.get("contract") != contract.version or moved != [dataset]:
+    if last.get("contract") != contract.version or moved != [dataset]:
         return None
     source, snapshot = table(dataset), snapshots[dataset]
     days = changed_days(source, column, before.get(dataset), snapshot) if source and snapshot else None

@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from pyiceberg.table import Table
-from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.snapshots import Operation, Snapshot
 
 from lakehouse import naming
 from lakehouse.batch import Batch
@@ -52,6 +52,12 @@ def code_version() -> str:
 def batch_of(snapshot: Snapshot) -> str | None:
     """The batch that made a snapshot; none made one of maintenance, or of somebody else."""
     return snapshot.summary.get(naming.BATCH) if snapshot.summary else None
+
+
+def is_maintenance(snapshot: Snapshot) -> bool:
+    """Whether a version was made by maintenance: no row is different in it."""
+    summary = snapshot.summary
+    return summary is not None and summary.operation == Operation.REPLACE
 
 
 def origin(found: Table, snapshot_id: int | None) -> Origin | None:

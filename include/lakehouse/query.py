@@ -22,8 +22,7 @@ from pyiceberg.table import Table
 from pyiceberg.typedef import Identifier
 
 from lakehouse.catalog import CatalogUnreachable, NotAllowed, catalog, ref_snapshot, table
-from lakehouse.contracts.model import suggest
-from lakehouse.errors import LakehouseError
+from lakehouse.errors import LakehouseError, suggest
 from lakehouse.naming import CATALOG
 from lakehouse.settings import settings
 from lakehouse.versions import NoVersion, is_tag, main_at, moment, named, nowhere

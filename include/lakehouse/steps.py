@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import date
 from itertools import takewhile
 
 from pydantic import BaseModel, ConfigDict
-from pyiceberg.table.snapshots import Operation
 
 from lakehouse import jobs, naming
 from lakehouse.batch import DISCARDED, PUBLISHED, Batch, TableWrite, TakenFile
@@ -25,6 +25,7 @@ from lakehouse.jobs import AuditJob, BuildJob, CleanJob, IngestJob
 from lakehouse.ledger import batches, gates, leases
 from lakehouse.naming import quarantine_table
 from lakehouse.plan import Attempt, plan
+from lakehouse.provenance import is_maintenance
 from lakehouse.publish import MainMoved, drop_branches, publish
 from lakehouse.roles import Role
 
@@ -51,7 +52,7 @@ class Handover(BaseModel):
     properties: dict[str, str]
 
     @property
-    def head(self) -> TableWrite:
+    def own(self) -> TableWrite:
         """The write of the dataset's own table."""
         return next(w for w in self.batch.writes if w.table == self.batch.dataset)
 
@@ -71,7 +72,7 @@ class Handover(BaseModel):
     def summary(self) -> str:
         """One line for the task's log."""
         counts = " ".join(f"{name}={count}" for name, count in self.batch.counts.items() if count or name == "rows_in")
-        return f"{self.batch.batch_id}: {counts} snapshot={self.head.head}"
+        return f"{self.batch.batch_id}: {counts} snapshot={self.own.head}"
 
 
 def take_lease(dataset: str, attempt: Attempt, *, take_over: bool = True) -> None:
@@ -79,6 +80,17 @@ def take_lease(dataset: str, attempt: Attempt, *, take_over: bool = True) -> Non
     if not leases.acquire(dataset, attempt.run, attempt.id, take_over=take_over):
         held = leases.holder(dataset)
         raise LeaseHeld(f"{dataset} is being written by {held.owner if held else 'another run'}")
+
+
+@contextmanager
+def leased(dataset: str, attempt: Attempt, *, take_over: bool = True) -> Iterator[None]:
+    """Hold the dataset's lease and give it back in the end; `LeaseHeld` where it is another's."""
+    take_lease(dataset, attempt, take_over=take_over)
+    try:
+        with leases.kept(dataset, attempt.run, attempt.id):
+            yield
+    finally:
+        leases.release(dataset, attempt.run, attempt.id)
 
 
 @by_its_writer
@@ -109,18 +121,18 @@ def write(contract: AnyContract, interval: Interval, attempt: Attempt, run: RunJ
 def audit(contract: AnyContract, handover: Handover, attempt: Attempt, run: RunJob) -> Handover:
     """Check the written version, by its snapshot id, against the contract; `GateFailed` when it breaks it."""
     begun = time.monotonic()
-    asked = checks(contract, handover.batch, _held(handover.head))
-    if handover.head.empty:  # the table is as it was: only what it was made from can be wrong
+    asked = checks(contract, handover.batch, _held(handover.own))
+    if handover.own.empty:  # the table is as it was: only what it was made from can be wrong
         asked = [check for check in asked if known(check)]
     found = {one.gate: one for one in _measured(contract, handover, asked, attempt, run)}
     results = [check.judged(found[check.gate]) for check in asked]
-    looked_at = None if handover.head.empty else handover.head.head
+    looked_at = None if handover.own.empty else handover.own.head
     gates.record(handover.batch.batch_id, attempt.id, looked_at, results)
     for result in results:
         if result.verdict == "warned":
             log.warning("%s: gate %s warns: %s", contract.dataset, result.gate, result.found)
     if told := "; ".join(f"{result.gate}: {result.found}" for result in results if result.verdict == "failed"):
-        raise GateFailed(f"{contract.dataset}: {told}; {MAIN_UNCHANGED}" + _where_to_look(handover.head))
+        raise GateFailed(f"{contract.dataset}: {told}; {MAIN_UNCHANGED}" + _where_to_look(handover.own))
     return handover.model_copy(update={"batch": handover.batch.measured(audit_s=time.monotonic() - begun)})
 
 
@@ -129,7 +141,7 @@ def _measured(
 ) -> list[Found]:
     """What each check found: as much as possible without a look at the data, the rest by one job."""
     found = [one for one in map(known, asked) if one]
-    own, head = table(contract.dataset), handover.head.head
+    own, head = table(contract.dataset), handover.own.head
     if own is not None and head is not None:
         found += answers(own, head, asked)
     answered = {one.gate for one in found}
@@ -154,19 +166,18 @@ def _measured(
     return [*found, *jobs.audited(job.key).found]
 
 
-def _where_to_look(head: TableWrite) -> str:
+def _where_to_look(own: TableWrite) -> str:
     """How to see what was written; readers do not see bronze."""
-    role = f"--as {Role.TRANSFORM} " if naming.layer_of(head.table) == "bronze" else ""
-    command = f'lakehouse query {role}--at {head.branch} "FROM {head.table} LIMIT 20"'
-    return f", look at it with `{command}`" if head.branch else ""
+    role = f"--as {Role.TRANSFORM} " if naming.layer_of(own.table) == "bronze" else ""
+    command = f'lakehouse query {role}--at {own.branch} "FROM {own.table} LIMIT 20"'
+    return f", look at it with `{command}`" if own.branch else ""
 
 
 def _held(write: TableWrite) -> tuple[str, ...]:
     """The gates, by definition, that the version passed on which the batch was written, compacted or not."""
     found = table(write.table)
     versions = history(found, write.base) if found else []
-    changes = (s for s in versions if s.summary is None or s.summary.operation != Operation.REPLACE)
-    audited = next(changes, None)
+    audited = next((one for one in versions if not is_maintenance(one)), None)
     return gates.passed(audited.snapshot_id) if audited else ()
 
 
@@ -195,9 +206,9 @@ def make_public(
 def make_replay_public(handover: Handover) -> None:
     """Publish replayed records: the table itself before the mark that they are resolved, lest one be lost between."""
     batches.intend(handover.batch)
-    head = handover.head
+    own = handover.own
     mark = quarantine_table(handover.batch.dataset)
-    for write in sorted(handover.batch.writes, key=lambda w: (w.table == mark, w.table == head.table)):
+    for write in sorted(handover.batch.writes, key=lambda w: (w.table == mark, w.table == own.table)):
         if not write.empty:
             publish(write)
     batches.settle(handover.batch.batch_id, PUBLISHED)
@@ -215,7 +226,7 @@ def _publish(interval: Interval, handover: Handover) -> Handover:
     for companion in handover.batch.writes:
         if companion.table != handover.batch.dataset and not companion.empty:
             publish(companion)
-    publish(handover.head, covers=interval, properties=handover.properties)
+    publish(handover.own, covers=interval, properties=handover.properties)
     known = handover.batch.measured(publish_s=time.monotonic() - begun, **_left(handover))
     batches.settle(handover.batch.batch_id, PUBLISHED, known.measures)
     return handover.model_copy(update={"batch": known})
@@ -223,11 +234,11 @@ def _publish(interval: Interval, handover: Handover) -> Handover:
 
 def _left(handover: Handover) -> dict[str, float]:
     """By the summaries of snapshots: the size of the files that the batch added, and how many the table has now."""
-    found, head = table(handover.batch.dataset), handover.head
-    newest = found.snapshot_by_id(head.head) if found and head.head is not None else None
-    if found is None or newest is None or head.empty:
+    found, own = table(handover.batch.dataset), handover.own
+    newest = found.snapshot_by_id(own.head) if found and own.head is not None else None
+    if found is None or newest is None or own.empty:
         return {"bytes_out": 0}
-    added = takewhile(lambda snapshot: snapshot.snapshot_id != head.base, history(found, head.head))
+    added = takewhile(lambda snapshot: snapshot.snapshot_id != own.base, history(found, own.head))
     totals = newest.summary.additional_properties if newest.summary else {}
     return {
         "bytes_out": sum(int(s.summary.get("added-files-size") or 0) for s in added if s.summary),

@@ -9,8 +9,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRefType
 
 from lakehouse.catalog import ref_snapshot, table
-from lakehouse.contracts.model import suggest
-from lakehouse.errors import LakehouseError
+from lakehouse.errors import LakehouseError, suggest
 
 
 class NoVersion(LakehouseError, LookupError):

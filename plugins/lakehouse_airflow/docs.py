@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from lakehouse.advice import page
 from lakehouse.contracts import AnyContract
 from lakehouse.contracts.fields import write_duration
 from lakehouse.naming import short_name
-from lakehouse.settings import settings
-
-RUNBOOKS = "runbooks/README.md"
 
 
 def of_dag(contract: AnyContract) -> str:
@@ -22,7 +20,7 @@ def of_dag(contract: AnyContract) -> str:
         "schedule": f"`{contract.schedule}` {contract.timezone}",
         "gates": _gates(contract),
         "maintenance": f"{contract.maintenance.tier}; snapshots kept {write_duration(contract.retention.history)}",
-        "when it is late or fails": runbook(RUNBOOKS),
+        "when it is late or fails": runbooks(),
     }
     table = [f"| {name} | {_cell(value)} |" for name, value in rows.items()]
     return "\n".join((f"### {contract.dataset}", contract.description, "", "| | |", "| --- | --- |", *table))
@@ -34,19 +32,19 @@ def of_task(contract: AnyContract, does: str | None) -> str:
         f"owner **{contract.owner}**",
         contract.sla.as_text(contract.timezone),
         f"contract `{_file(contract)}`",
-        runbook(RUNBOOKS),
+        runbooks(),
     )
     return f"{does or ''}\n\n{' · '.join(facts)}"
 
 
-def runbook(page: str) -> str:
-    """A page of include/docs: as a link where it is read in a browser, else as its path in the repository."""
-    return link(page, settings().docs_url)
+def runbooks() -> str:
+    """The list of runbooks, in Markdown."""
+    return link(page("README"))
 
 
-def link(page: str, docs_url: str) -> str:
-    """A page of the docs in Markdown."""
-    return f"[runbooks]({docs_url.rstrip('/')}/{page})" if docs_url else f"`include/docs/{page}`"
+def link(address: str) -> str:
+    """As a link where it is read in a browser, else as its path in the repository."""
+    return f"[runbooks]({address})" if "://" in address else f"`{address}`"
 
 
 def tags(contract: AnyContract) -> list[str]:

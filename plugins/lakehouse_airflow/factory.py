@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from airflow.sdk import DAG, Asset, CronDataIntervalTimetable, Param, chain
+from airflow.sdk import DAG, Asset, CronDataIntervalTimetable, chain
 
 from lakehouse.contracts import AnyContract, contracts
 from lakehouse.contracts.load import loaded
-from lakehouse.naming import REPLAY_DAG, ROLLBACK_DAG, SPARK_POOL, dag_id
+from lakehouse.naming import SPARK_POOL, dag_id
 from lakehouse.settings import settings
 from lakehouse_airflow import docs
 from lakehouse_airflow.deadlines import deadline
@@ -18,8 +18,6 @@ from lakehouse_airflow.operators import (
     AuditOperator,
     PublishOperator,
     ReleaseOperator,
-    ResolveOperator,
-    RollbackOperator,
     WriteOperator,
 )
 from lakehouse_airflow.sensors import WaitOperator
@@ -56,66 +54,6 @@ def build_dag(contract: AnyContract) -> DAG:
         default_args={**DEFAULTS, "owner": contract.owner},
     ) as dag:
         _steps(contract)
-    return dag
-
-
-def build_replay() -> DAG | None:
-    """The form by which rejected records are replayed or given up. No DAG where no dataset has a quarantine."""
-    datasets = [contract.dataset for contract in contracts("silver")]
-    if not datasets:
-        return None
-    with DAG(
-        REPLAY_DAG,
-        description="Puts rejected records through the rules again, or gives them up.",
-        doc_md="Trigger it with its form after a contract was mended. Records that keep the rules now land in the "
-        "table once and are marked resolved, with who and why; the others stay, with the rules they break now.",
-        schedule=None,
-        start_date=datetime(2026, 1, 1, tzinfo=UTC),
-        catchup=False,
-        tags=["operations"],
-        default_args={**DEFAULTS, "retries": 1},
-        params={
-            "dataset": Param(datasets[0], type="string", enum=datasets, description="Whose records."),
-            "action": Param("replay", type="string", enum=["replay", "discard"], description="What to do with them."),
-            "reason": Param(
-                None, type=["null", "string"], description="Only records that broke this rule; empty: all."
-            ),
-            "interval": Param(
-                None, type=["null", "string"], format="date-time", description="Only the interval that begins then."
-            ),
-            "why": Param("", type="string", minLength=3, description="Kept with each record."),
-        },
-        render_template_as_native_obj=True,
-    ) as dag:
-        ResolveOperator(task_id="resolve", pool=SPARK_POOL, doc_md=ResolveOperator.__doc__)
-    return dag
-
-
-def build_rollback() -> DAG | None:
-    """The form by which a dataset goes back, or forward, to one of its versions. No DAG without datasets."""
-    datasets = [contract.dataset for contract in contracts()]
-    if not datasets:
-        return None
-    with DAG(
-        ROLLBACK_DAG,
-        description="Brings a dataset back, or forward, to one of its versions.",
-        doc_md="Trigger it with its form. Without *apply* the task's log shows which rows would change, which batches "
-        "would be undone, and what was built from them. With it, main moves in one commit under the dataset's lease, "
-        "and the intervals that are undone are waited for again. `lakehouse snapshots DATASET` shows the versions.",
-        schedule=None,
-        start_date=datetime(2026, 1, 1, tzinfo=UTC),
-        catchup=False,
-        tags=["operations"],
-        default_args={**DEFAULTS, "retries": 0},
-        params={
-            "dataset": Param(datasets[0], type="string", enum=datasets, description="Which dataset."),
-            "to": Param("", type="string", minLength=1, description="Branch or tag, snapshot id, or ISO time."),
-            "why": Param("", type="string", minLength=3, description="Kept with the rollback."),
-            "apply": Param(False, type="boolean", description="Do it; else it is only shown what would change."),
-        },
-        render_template_as_native_obj=True,
-    ) as dag:
-        RollbackOperator(task_id="rollback", doc_md=RollbackOperator.__doc__)
     return dag
 
 

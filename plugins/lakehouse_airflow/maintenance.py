@@ -18,7 +18,6 @@ from lakehouse_airflow.at_once import DATASET
 from lakehouse_airflow.factory import DEFAULTS
 from lakehouse_airflow.operators import Step, attempt_of, one_sentence
 from lakehouse_airflow.runner import ConnectRunner, Runner, runner
-from lakehouse_airflow.triggers import LEASE_TIMEOUT, LeaseTrigger
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -145,9 +144,7 @@ class MaintainOperator(Step):
         except LeaseHeld as held:
             if not only_for(context):
                 raise AirflowSkipException(f"put off: {held}") from None
-            self.log.info("waiting: %s", held)
-            lease = LeaseTrigger(self.dataset, attempt_of(context).run)
-            self.defer(trigger=lease, method_name="resume", timeout=LEASE_TIMEOUT)
+            self.wait_for_lease(attempt_of(context), held)
         if not planned:
             self.log.info("%s: nothing to do", self.dataset)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lakehouse.contracts import AnyContract
     from lakehouse.intervals import Interval
     from lakehouse.plan import Attempt
-    from lakehouse.steps import Handover
+    from lakehouse.steps import Handover, LeaseHeld
 
 WRITE_TASK, AUDIT_TASK, PUBLISH_TASK = "write", "audit", "publish"
 LINKS = (SparkLink(), SnapshotLink())
@@ -69,17 +69,21 @@ class Step(BaseOperator):
 
     @contextmanager
     def leased(self, attempt: Attempt) -> Iterator[None]:
-        """Hold the dataset's lease; wait for it without a worker slot where another run has it."""
+        """Hold the dataset's lease, which the run's last task gives back; wait for it where another run has it."""
         from lakehouse.ledger import leases
         from lakehouse.steps import LeaseHeld, take_lease
 
         try:
             take_lease(self.dataset, attempt)
         except LeaseHeld as held:
-            self.log.info("waiting: %s", held)
-            self.defer(trigger=LeaseTrigger(self.dataset, attempt.run), method_name="resume", timeout=LEASE_TIMEOUT)
+            self.wait_for_lease(attempt, held)
         with leases.kept(self.dataset, attempt.run, attempt.id):
             yield
+
+    def wait_for_lease(self, attempt: Attempt, held: LeaseHeld) -> NoReturn:
+        """Leave the worker until the lease is free, and begin anew."""
+        self.log.info("waiting: %s", held)
+        self.defer(trigger=LeaseTrigger(self.dataset, attempt.run), method_name="resume", timeout=LEASE_TIMEOUT)
 
     def resume(self, context: Context, event: Any = None) -> Any:  # noqa: ARG002
         return self.execute(context)
@@ -137,7 +141,7 @@ class WriteOperator(Step):
         if handover is None:
             self.log.info("nothing to do: %s holds %s already", self.dataset, interval_of(context))
             return None
-        self.wrote = handover.head
+        self.wrote = handover.own
         self.log.info("written %s", handover.summary())
         return handover.model_dump(mode="json")
 
@@ -154,7 +158,7 @@ class AuditOperator(Step):
         if handover is None:
             self.log.info("nothing to audit")
             return None
-        self.wrote = handover.head
+        self.wrote = handover.own
         attempt = attempt_of(context)
         with self.leased(attempt):
             audited = steps.audit(self.contract(), handover, attempt, self.run_job)
@@ -178,7 +182,7 @@ class PublishOperator(Step):
         attempt = attempt_of(context)
         with self.leased(attempt):
             done = steps.make_public(self.contract(), interval_of(context), handover, attempt, self.run_job)
-        self.wrote = (done or handover).head
+        self.wrote = (done or handover).own
         self.log.info("published %s", (done or handover).summary())
         return run_at_once(self.contract(), int((done or handover).batch.measures.get("table_files", 0)))
 
@@ -192,56 +196,3 @@ class ReleaseOperator(Step):
         leases.release(self.dataset, attempt_of(context).run)
         if asked := context["ti"].xcom_pull(task_ids=PUBLISH_TASK):
             maintain_at_once(self.contract(), asked)
-
-
-class ResolveOperator(Step):
-    """Replay or discard rejected records, as the form says, under the dataset's lease."""
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(dataset="", **kwargs)
-
-    def step(self, context: Context) -> Any:
-        from lakehouse.jobs import Chosen
-        from lakehouse.ledger import leases
-        from lakehouse.quarantine import outcome, resolve
-
-        form = context["params"]
-        self.dataset = form["dataset"]
-        chosen = Chosen(
-            resolution="replayed" if form["action"] == "replay" else "discarded",
-            by=getattr(context["dag_run"], "triggering_user_name", None) or "airflow",
-            why=form["why"],
-            reason=form["reason"] or None,
-            interval_start=form["interval"] or None,
-        )
-        attempt = attempt_of(context)
-        with self.leased(attempt):
-            try:
-                counts = resolve(self.contract(), chosen, attempt, self.run_job)
-            finally:
-                leases.release(self.dataset, attempt.run, attempt.id)
-        self.log.info("%s: %s", self.dataset, outcome(chosen, counts))
-
-
-class RollbackOperator(Step):
-    """Bring a dataset to one of its versions, as the form says, under its lease; or show what that would change."""
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(dataset="", **kwargs)
-
-    def step(self, context: Context) -> Any:
-        from lakehouse.contracts import contracts
-        from lakehouse.ledger import leases
-        from lakehouse.rollback.told import roll_back
-
-        form = context["params"]
-        self.dataset = form["dataset"]
-        who = getattr(context["dag_run"], "triggering_user_name", None) or "airflow"
-        attempt = attempt_of(context)
-        with self.leased(attempt):
-            try:
-                done = roll_back(self.contract(), form["to"], contracts(), by=who, why=form["why"], apply=form["apply"])
-            finally:
-                leases.release(self.dataset, attempt.run, attempt.id)
-        for line in done:
-            self.log.info("%s", line)

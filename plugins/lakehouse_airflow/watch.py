@@ -9,7 +9,7 @@ from airflow.sdk import DAG, BaseOperator, CronTriggerTimetable
 from airflow.sdk.exceptions import AirflowFailException
 
 from lakehouse.naming import WATCH_DAG
-from lakehouse_airflow.docs import RUNBOOKS, runbook
+from lakehouse_airflow.docs import runbooks
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -58,7 +58,7 @@ def build_watch() -> DAG:
         description="Looks whether every dataset keeps its SLA, and tells on-call.",
         doc_md="Calls the same evaluator as the service `watch` and as deadlines do; whoever sees a miss first opens "
         "it, once. Red: something cannot be seen or told, and the log's last line says what; late data does not make "
-        f"it red, `lakehouse sla` shows that. What to do: {runbook(RUNBOOKS)}.",
+        f"it red, `lakehouse sla` shows that. What to do: {runbooks()}.",
         schedule=CronTriggerTimetable(f"*/{EVERY_MINUTES} * * * *", timezone="UTC"),
         start_date=datetime(2026, 1, 1, tzinfo=UTC),
         catchup=False,

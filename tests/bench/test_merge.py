@@ -63,14 +63,14 @@ def test_one_per_cent_of_changed_keys_beside_rewriting_their_files_by_hand(repor
     for number in range(ROUNDS):
         day = CHANGES + timedelta(1 + number)
         seconds, done = shop.clean(day, shop.recent(BIG // 100, luck), job)
-        assert done.head.base is not None
+        assert done.own.base is not None
         assert done.batch.counts["updated"] > BIG // 100 * 0.5  # an order may have been paid by an earlier round
-        by_hand, size = rewritten_by_hand(spark, shop, done.head.base, done.batch.batch_id)
+        by_hand, size = rewritten_by_hand(spark, shop, done.own.base, done.batch.batch_id)
         ours.append(done.batch.measures["write_s"])
         whole.append(seconds)
         hand.append(by_hand)
         found = table(shop.shop.silver)
-        snapshot = found.snapshot_by_id(done.head.head or 0) if found else None
+        snapshot = found.snapshot_by_id(done.own.head or 0) if found else None
         assert snapshot is not None
         assert snapshot.summary is not None
         written.append(int(snapshot.summary.get("added-files-size") or 0))

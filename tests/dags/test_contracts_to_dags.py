@@ -98,10 +98,9 @@ def test_a_dataset_that_promises_nothing_has_no_deadline(own):
 def test_a_page_leads_to_the_runbooks_where_they_are_read():
     from lakehouse_airflow.docs import link
 
-    assert link("runbooks/README.md", "https://docs.example.org/") == (
-        "[runbooks](https://docs.example.org/runbooks/README.md)"
-    )
-    assert link("runbooks/README.md", "") == "`include/docs/runbooks/README.md`"
+    there = "https://docs.example.org/runbooks/README.md"
+    assert link(there) == f"[runbooks]({there})"
+    assert link("include/docs/runbooks/README.md") == "`include/docs/runbooks/README.md`"
 
 
 def test_a_layers_sla_is_on_the_page(own):

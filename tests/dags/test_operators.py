@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from lakehouse.errors import LakehouseError
+from tests.dags.runs import DAY, FIRST, context
 
 pytestmark = pytest.mark.usefixtures("airflow_home")
-DAY = "2026-01-01T00:00:00+00:00/2026-01-02T00:00:00+00:00"
-
-
-def context(start: datetime | None, end: datetime | None) -> Any:
-    run = SimpleNamespace(data_interval_start=start, data_interval_end=end)
-    task = SimpleNamespace(dag_id="bronze_orders", run_id="scheduled__2026-01-01", try_number=2)
-    return {"dag_run": run, "ti": task}
-
-
-FIRST = context(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC))
 
 
 def test_a_run_owns_the_interval_that_airflow_gives_it():
@@ -57,3 +48,40 @@ def test_a_failed_gate_is_not_retried_and_other_known_errors_are():
         raise LakehouseError("the store does not answer")
     assert not isinstance(told.value, AirflowFailException)
     assert told.value.__suppress_context__
+
+
+@pytest.fixture
+def form() -> Any:
+    """A run of the rollback's form, and its operator."""
+    from lakehouse_airflow.forms import RollbackOperator
+
+    asked = {"dataset": "silver.orders", "to": "before", "why": "bad day", "apply": False}
+    run = SimpleNamespace(conf={}, triggering_user_name="ada")
+    return RollbackOperator(task_id="rollback"), {**FIRST, "dag_run": run, "params": asked}
+
+
+def test_a_form_acts_on_its_dataset_for_who_sent_it(form, monkeypatch):
+    operator, sent = form
+    called: list[Any] = []
+    monkeypatch.setattr("lakehouse.steps.leased", lambda dataset, attempt: nullcontext(called.append(dataset)))
+    monkeypatch.setattr(type(operator), "act", lambda _, form, who, attempt: called.extend((form["to"], who)) or [])
+    operator.execute(sent)
+    assert called == ["silver.orders", "before", "ada"]
+
+
+def test_a_form_waits_for_the_lease_without_a_worker(form, monkeypatch):
+    from airflow.sdk.exceptions import TaskDeferred
+
+    from lakehouse.steps import LeaseHeld
+
+    def held(dataset: str, attempt: Any) -> Any:
+        raise LeaseHeld(f"{dataset} is being written")
+
+    operator, sent = form
+    monkeypatch.setattr("lakehouse.steps.leased", held)
+    with pytest.raises(TaskDeferred) as waits:
+        operator.execute(sent)
+    assert waits.value.trigger.serialize()[1] == {
+        "dataset": "silver.orders",
+        "owner": "bronze_orders/scheduled__2026-01-01",
+    }

@@ -152,6 +152,7 @@ def test_parsing_asks_no_service_anything(parsed):
             "lakehouse.catalog",
             "lakehouse.store",
             "lakehouse.landing",
+            "lakehouse.landing_bucket",
             "lakehouse.steps",
             "spark_jobs",
         ),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.dags.test_operators import DAY
+from tests.dags.runs import DAY
 from tests.dags.waits import LANDING, first_event, received
 
 pytestmark = pytest.mark.usefixtures("airflow_home")

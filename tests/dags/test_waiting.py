@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from lakehouse.settings import ROOT, settings
-from tests.dags.test_operators import DAY, FIRST, context
+from tests.dags.runs import DAY, FIRST, context
 from tests.dags.waits import LANDING, first_event, received
 
 pytestmark = pytest.mark.usefixtures("airflow_home")

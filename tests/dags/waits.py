@@ -7,7 +7,7 @@ import json
 from importlib import import_module
 from typing import Any
 
-from tests.dags.test_operators import DAY
+from tests.dags.runs import DAY
 
 LANDING = {
     "path": "orders/{interval:%Y-%m-%d}/",

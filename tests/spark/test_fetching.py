@@ -15,7 +15,7 @@ from lakehouse.errors import LakehouseError
 from lakehouse.settings import settings
 from spark_jobs.readers import reader
 from spark_jobs.readers.content import AHEAD, SMALL_BYTES, Planned, fetched, in_order
-from tests.spark.test_readers import files, rows_of, source
+from tests.spark.reading import files, rows_of, source
 
 URI = "s3://landing/orders/a"
 BODY = b"one\ntwo\n\n"

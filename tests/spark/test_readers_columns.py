@@ -20,7 +20,7 @@ from fastavro.read import HEADER_SCHEMA
 
 from spark_jobs.readers import columns
 from spark_jobs.readers.values import clock, day, encoded, moment
-from tests.spark.test_readers import read
+from tests.spark.reading import read
 
 GZIP = "the gzip stream is damaged or cut off"
 PARQUET = "not a Parquet file, or a damaged one: "

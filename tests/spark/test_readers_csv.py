@@ -13,7 +13,7 @@ import pytest
 from lakehouse.contracts.fields import Csv
 from spark_jobs.readers import delimited
 from spark_jobs.readers.lines import Line, lines
-from tests.spark.test_readers import read
+from tests.spark.reading import read
 
 SIZES = [1, 2, 3, 5, 8, 1000]
 UNCLOSED = "a quote that is never closed"

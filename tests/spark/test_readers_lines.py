@@ -8,7 +8,7 @@ import pytest
 
 from spark_jobs.readers import lines as reading
 from spark_jobs.readers import record
-from tests.spark.test_readers import chunks, read
+from tests.spark.reading import chunks, read
 
 SIZES = [1, 2, 3, 4, 5, 7, 100]
 

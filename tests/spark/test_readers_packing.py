@@ -12,7 +12,7 @@ import pytest
 import zstandard
 
 from spark_jobs.readers.packing import Damaged, unpacked
-from tests.spark.test_readers import read
+from tests.spark.reading import read
 
 TEXT = b"".join(b'{"id": %d, "name": "number %d"}\n' % (number, number * number) for number in range(40))
 PLAIN = [(line.decode(), number, None) for number, line in enumerate(TEXT.splitlines())]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import socket
 import subprocess
 import sys
@@ -90,6 +91,13 @@ class Stack:
 
     def pid(self, service: str) -> int:
         return Supervisor(self.settings).states()[service].pid
+
+
+def kill_spark(stack: Stack) -> None:
+    """Kill the Connect server outright, and wait until there is a new one."""
+    pid = stack.pid("spark")
+    os.kill(pid, signal.SIGKILL)
+    eventually(lambda: stack.pid("spark") not in (0, pid) and stack.healthy(), 180, "Spark is back")
 
 
 @contextmanager

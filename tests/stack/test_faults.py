@@ -31,7 +31,7 @@ from lakehouse.settings import ROOT
 from spark_jobs.session import connect
 from tests.oracle import Result
 from tests.stack import answers
-from tests.stack.harness import Stack, eventually
+from tests.stack.harness import eventually, kill_spark
 from tests.stack.proxy import Proxy, proxied
 from tests.stack.shop import Shop, in_session
 from tests.stack.victim import AT_THE_CUT
@@ -139,12 +139,6 @@ def victim(shop, stack) -> Iterator[Callable[[str, str, str], Victim]]:
             return Victim(process, proxy)
 
         yield begin
-
-
-def kill_spark(running: Stack) -> None:
-    pid = running.pid("spark")
-    os.kill(pid, signal.SIGKILL)
-    eventually(lambda: running.pid("spark") not in (0, pid) and running.healthy(), 180, "Spark is back")
 
 
 def whole(shop: Shop, dataset: str, expected: Result) -> None:

@@ -66,7 +66,7 @@ def test_a_publish_whose_answer_is_lost_is_found_to_have_succeeded(how, shop, sp
         assert proxy.struck.is_set()
     leases.release(shop.bronze, attempt.run)
     assert done is not None
-    assert done.head == written.head
+    assert done.own == written.own
     whole(shop, expected)
 
 

@@ -11,7 +11,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from datetime import UTC, datetime
 from threading import Thread
 from typing import Any
 from uuid import uuid4
@@ -28,19 +27,13 @@ from tests.stack.harness import eventually
 from tests.stack.proxy import proxied
 from tests.stack.shop import client_of, in_session
 from tests.stack.tables import loaded
-from tests.stack.worn import DAYS, Worn, in_days, keep, key_in, planned, put_aged
+from tests.stack.worn import DAYS, UPDATES, Worn, keep, key_in, needed, planned, put_aged
 
 pytestmark = pytest.mark.timeout(900)
 COMMITS = ("rewrite_data_files", "rewrite_manifests", "expire_snapshots")
 SWEEP = "remove_orphan_files"
 # Of each fault the first operation is tried by every test run, the others by the long ones.
 EACH = [COMMITS[0], *(pytest.param(one, marks=pytest.mark.full) for one in (*COMMITS[1:], SWEEP))]
-# By what a commit of each holds.
-UPDATES = {
-    "rewrite_data_files": b'"add-snapshot"',
-    "rewrite_manifests": b'"add-snapshot"',
-    "expire_snapshots": b'"remove-snapshots"',
-}
 
 
 @pytest.fixture
@@ -66,13 +59,6 @@ def worn(session) -> Iterator[Worn]:
     put_aged(key_in(found, "old.parquet"), 10)
     yield found
     found.drop()
-
-
-def needed(worn: Worn, operation: str) -> tuple[Any, datetime]:
-    """A contract, and a time, by which the table needs the operation."""
-    if operation == "expire_snapshots":
-        return worn.contract(retention={"snapshots": "0d", "keep_last": 1}), in_days(1)
-    return worn.contract(), datetime.now(UTC)
 
 
 def finished(worn: Worn, operation: str, run: Callable[[Any], None]) -> None:
@@ -217,8 +203,7 @@ import os, signal, sys
 from uuid import uuid4
 from spark_jobs.session import connect
 from tests.stack.shop import in_session
-from tests.stack.test_maintenance_faults import needed
-from tests.stack.worn import Worn, keep
+from tests.stack.worn import Worn, keep, needed
 
 def run(job):
     if not job.call.dry_run:

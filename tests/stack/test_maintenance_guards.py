@@ -24,8 +24,7 @@ from tests.stack.harness import eventually
 from tests.stack.proxy import proxied
 from tests.stack.shop import in_session
 from tests.stack.tables import loaded
-from tests.stack.test_maintenance_faults import UPDATES
-from tests.stack.worn import Worn, in_days, keep, key_in, put_aged, worn_table
+from tests.stack.worn import UPDATES, Worn, in_days, keep, key_in, put_aged, worn_table
 
 ON_AND_OFF = pytest.mark.parametrize("guarded", [True, False], ids=["guarded", "off"])
 

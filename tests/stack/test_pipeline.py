@@ -126,7 +126,7 @@ def test_a_row_committed_by_somebody_else_between_write_and_publish_is_kept(stac
     done = steps.make_public(contract, interval(DAYS[1]), held, attempt, job)
 
     assert done is not None
-    assert done.head.base != held.head.base
+    assert done.own.base != held.own.base
     assert answers.bronze_count(shop, DAYS[0]) == expected.bronze[DAYS[0]] + 1
     assert answers.bronze_count(shop, DAYS[1]) == expected.bronze[DAYS[1]]
     leases.release(shop.bronze, attempt.run)

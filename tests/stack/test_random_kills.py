@@ -26,9 +26,8 @@ from lakehouse.sample import DIRT, Recipe
 from lakehouse.settings import ROOT
 from tests.oracle import Result
 from tests.stack import answers
-from tests.stack.harness import Stack
+from tests.stack.harness import Stack, kill_spark
 from tests.stack.shop import Shop, interval
-from tests.stack.test_faults import kill_spark
 
 SEED = 11
 SECONDS = 600

@@ -14,9 +14,9 @@ from lakehouse.naming import dag_id
 from lakehouse.sample import Recipe
 from lakehouse.settings import ROOT, settings
 from lakehouse.stack.supervision import Supervisor
+from tests.pages import commands
 from tests.stack.harness import Stack, eventually
 from tests.stack.shop import Shop
-from tests.unit.test_readme import commands
 
 pytestmark = [pytest.mark.timeout(1800), pytest.mark.full]
 

@@ -165,7 +165,7 @@ def test_an_input_whose_publish_is_not_confirmed_is_waited_for(tasks, spark):
     shop.land(DAY, {"b.json": lines(one(2, 1))})
     handover, _ = written(tasks, spark, shop.bronze)
     batches.intend(handover.batch, handover.files)
-    publish(handover.head, covers=interval(DAY))
+    publish(handover.own, covers=interval(DAY))
     with pytest.raises(NotReady, match=f"{handover.batch.batch_id} is in {shop.bronze}, but not confirmed; run"):
         clean(tasks, spark)
     settle(shop.bronze)

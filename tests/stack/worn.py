@@ -26,6 +26,12 @@ from tests.stack.tables import loaded
 DAYS = tuple(date(2026, 1, day) for day in (1, 2, 3))
 # Few and small files are many already.
 TINY = {"min_input_files": 3, "deleted_share": "5%", "min_manifests": 4, "target_file_mb": 8}
+# By what a commit of each operation holds.
+UPDATES = {
+    "rewrite_data_files": b'"add-snapshot"',
+    "rewrite_manifests": b'"add-snapshot"',
+    "expire_snapshots": b'"remove-snapshots"',
+}
 
 
 @dataclass
@@ -111,6 +117,13 @@ def keep(
 
 def in_days(count: int) -> datetime:
     return datetime.now(UTC) + timedelta(days=count)
+
+
+def needed(worn: Worn, operation: str) -> tuple[Gold, datetime]:
+    """A contract, and a time, by which the table needs the operation."""
+    if operation == "expire_snapshots":
+        return worn.contract(retention={"snapshots": "0d", "keep_last": 1}), in_days(1)
+    return worn.contract(), datetime.now(UTC)
 
 
 def worn_table(spark: SparkSession) -> Iterator[Worn]:

@@ -40,6 +40,14 @@ def made(folder: Path, spec: PartitionSpec = BY_DAY, name: str = "silver.orders"
     return catalog(folder).create_table(name, SCHEMA, partition_spec=spec)
 
 
+def with_versions(folder: Path, count: int) -> Table:
+    """A table of so many versions, each with a file more than the one before."""
+    table = made(folder)
+    for number in range(count):
+        append(table, [file(str(number), 5)])
+    return table
+
+
 def file(name: str, size: int, day: date | None = DAY, rows: int = 10, metrics: int = 0) -> DataFile:
     """A data file as a manifest names it, with metrics of so many columns."""
     columns = range(1, metrics + 1)
@@ -90,6 +98,16 @@ def replace(table: Table, **summary: str) -> None:
 
 def _totals(snapshot: Snapshot) -> dict[str, str]:
     return dict(snapshot.summary.additional_properties) if snapshot.summary else {}
+
+
+def versions(table: Table) -> list[int]:
+    return [one.snapshot_id for one in table.metadata.snapshots]
+
+
+def set_ref(table: Table, name: str, kind: SnapshotRefType, snapshot_id: int, **more: int) -> None:
+    update = SetSnapshotRefUpdate(**{"ref-name": name, "type": kind, "snapshot-id": snapshot_id, **more})
+    table.catalog.commit_table(table, (), (update,))
+    table.refresh()
 
 
 def days(count: int) -> list[date]:

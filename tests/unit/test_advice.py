@@ -19,7 +19,7 @@ from lakehouse.intervals import Interval
 from lakehouse.jobs import Chosen
 from lakehouse.rollback import told as rollback
 from tests.unit.backfill_world import BRONZE_NAME, GOLD_NAME, SILVER_NAME, contracts, day, days
-from tests.unit.contract_folder import SILVER, loaded
+from tests.unit.contract_folder import BRONZE, SILVER, loaded
 from tests.unit.test_readme import check_airflow, check_lakehouse
 
 MIDNIGHT = datetime(2026, 1, 5, tzinfo=UTC)
@@ -27,7 +27,8 @@ AGAIN = "lakehouse airflow dags backfill -s 2026-01-02 -e 2026-01-04 silver_even
 
 
 def silver(folder: Path, text: str) -> Silver:
-    found = loaded(folder, {"silver/events.yaml": text})
+    taken = BRONZE.replace('/"}', '/", recognise: interval}')
+    found = loaded(folder, {"silver/events.yaml": text, "bronze/events.yaml": taken})
     assert found.problems == ()
     contract = found.contracts[SILVER_NAME]
     assert isinstance(contract, Silver)

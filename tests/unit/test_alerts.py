@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import jsonschema
 import pytest
@@ -15,27 +15,13 @@ from lakehouse import advice
 from lakehouse.alerts import Alert, Story, closing, opening, trial, wording
 from lakehouse.alerts.model import SCHEMA_FILE, json_schema
 from lakehouse.causes import Cause
-from lakehouse.contracts.model import Bronze
 from lakehouse.intervals import Interval
 from lakehouse.settings import ROOT
+from tests.unit.promising import contract
 
 DAY = Interval(datetime(2026, 11, 15, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=UTC))
 DUE = datetime(2026, 11, 16, 2, tzinfo=UTC)
 LATE = DUE + timedelta(minutes=12)
-
-
-def contract(**given: object) -> Bronze:
-    base = {
-        "dataset": "bronze.orders",
-        "description": "Orders.",
-        "owner": "commerce",
-        "start": date(2026, 1, 1),
-        "source": {"kind": "files", "path": "orders/{interval:%Y-%m-%d}/"},
-        "sla": {"ready_within": "2h"},
-        "retention": {"snapshots": "7d"},
-        "maintenance": {},
-    }
-    return Bronze.model_validate({**base, **given})
 
 
 def story(**given: object) -> Story:

@@ -28,7 +28,7 @@ def contract(schedule: str, timezone: str = "UTC") -> Bronze:
             "schedule": schedule,
             "timezone": timezone,
             "start": date(2026, 1, 1),
-            "source": {"kind": "files", "path": "orders/{interval:%Y-%m-%d-%H%z}/"},
+            "source": {"kind": "files", "path": "orders/{interval:%Y-%m-%d-%H%M%z}/"},
             "sla": {"ready_within": "2h"},
             "retention": {"snapshots": "7d"},
             "maintenance": {},

@@ -7,7 +7,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from lakehouse.landing import LandingError, Listed, Object, hidden, read_manifest
+from lakehouse.landing import hidden
+from lakehouse.landing_bucket import LandingError, Object
+from lakehouse.manifest import Listed, read_manifest
 
 PREFIX = "orders/2026-01-01/"
 NOW = datetime(2026, 1, 2, tzinfo=UTC)

@@ -20,21 +20,11 @@ from lakehouse.maintenance.planned import TooYoung
 from lakehouse.maintenance.reachable import FilesMissing
 from lakehouse.maintenance.step import Step
 from lakehouse.plan import Attempt
-from tests.unit.iceberg_tables import append, catalog, file, made, replace
-from tests.unit.test_maintenance_guards import set_ref, versions
+from tests.unit.iceberg_tables import append, catalog, file, replace, set_ref, versions
 
 DAY = timedelta(days=1)
 ORDERS = contract("silver.orders")
 ATTEMPT = Attempt("a run", 1)
-
-
-@pytest.fixture
-def table(tmp_path):
-    """Six versions that a writer made."""
-    found = made(tmp_path)
-    for number in range(6):
-        append(found, [file(str(number), 5)])
-    return found
 
 
 def made_at(found, version: int) -> datetime:

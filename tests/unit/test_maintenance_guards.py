@@ -8,7 +8,6 @@ from types import SimpleNamespace
 
 import pytest
 from pyiceberg.table.refs import SnapshotRefType
-from pyiceberg.table.update import SetSnapshotRefUpdate
 
 from lakehouse.maintenance import orphans
 from lakehouse.maintenance.expiry import expirable
@@ -16,34 +15,15 @@ from lakehouse.maintenance.orphans import NoOrphans, confirm, mixed, shared
 from lakehouse.maintenance.proof import RowsChanged, check_rows
 from lakehouse.maintenance.reachable import outside, reachable
 from lakehouse.maintenance.window import is_open
-from tests.unit.iceberg_tables import append, file, made, replace
+from tests.unit.iceberg_tables import append, file, replace, set_ref, versions
 
 HOUR = timedelta(hours=1)
-
-
-@pytest.fixture
-def table(tmp_path):
-    """Six versions, each with a file more than the one before."""
-    found = made(tmp_path)
-    for number in range(6):
-        append(found, [file(str(number), 5)])
-    return found
 
 
 def later(found, keep_last: int, after: timedelta = HOUR) -> int:
     """How many versions would expire if all of them were past their time."""
     now = datetime.now(UTC) + after
     return expirable(found.metadata, now, keep_last, now)
-
-
-def versions(found) -> list[int]:
-    return [one.snapshot_id for one in found.metadata.snapshots]
-
-
-def set_ref(found, name: str, kind: SnapshotRefType, snapshot_id: int, **more: int) -> None:
-    update = SetSnapshotRefUpdate(**{"ref-name": name, "type": kind, "snapshot-id": snapshot_id, **more})
-    found.catalog.commit_table(found, (), (update,))
-    found.refresh()
 
 
 def test_the_newest_versions_are_kept_whatever_their_age(table):

@@ -13,7 +13,7 @@ from lakehouse.advice import DOCS, RUNBOOKS, command
 from lakehouse.causes import Cause
 from lakehouse.intervals import Interval
 from lakehouse.settings import ROOT
-from tests.unit.test_readme import BLOCK, check_airflow, check_lakehouse, commands
+from tests.pages import BLOCK, check_airflow, check_lakehouse, commands
 
 FOLDER = ROOT / DOCS / RUNBOOKS
 HEADINGS = ["How to be sure", "What to do", "When it is over"]

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import pytest
 
-from lakehouse.contracts.model import Bronze
 from lakehouse.intervals import Coverage, Interval
 from lakehouse.sla import Kind, Miss, State, Verdict, arrived_or_withdrawn, ended, evaluate, freshness
+from tests.unit.promising import contract
 
 LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
 NOTHING = Coverage()
@@ -21,20 +21,6 @@ def at(text: str) -> datetime:
 
 def interval(start: str, end: str) -> Interval:
     return Interval(at(start), at(end))
-
-
-def contract(**given: object) -> Bronze:
-    base = {
-        "dataset": "bronze.orders",
-        "description": "Orders.",
-        "owner": "commerce",
-        "start": date(2026, 1, 1),
-        "source": {"kind": "files", "path": "orders/{interval:%Y-%m-%dT%H}/"},
-        "sla": {"ready_within": "2h"},
-        "retention": {"snapshots": "7d"},
-        "maintenance": {},
-    }
-    return Bronze.model_validate({**base, **given})
 
 
 def look(

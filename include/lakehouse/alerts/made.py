@@ -8,9 +8,10 @@ from typing import Any
 
 from lakehouse import advice
 from lakehouse.alerts import wording
-from lakehouse.alerts.model import Alert, Kind, Reason, Severity
+from lakehouse.alerts.model import Alert, Kind, Reason
 from lakehouse.causes import Cause
 from lakehouse.contracts.model import Contract
+from lakehouse.contracts.sla import Severity
 from lakehouse.intervals import Interval
 from lakehouse.naming import dag_id
 

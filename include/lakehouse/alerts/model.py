@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.json_schema import GenerateJsonSchema
 
 from lakehouse.causes import Cause
+from lakehouse.contracts.schema import Untitled
+from lakehouse.contracts.sla import Severity
 from lakehouse.settings import ROOT
 
 Event = Literal["opened", "closed"]
 Kind = Literal["ready", "fresh", "heartbeat", "health", "maintenance", "test"]
-Severity = Literal["critical", "warning", "info"]
 Reason = Literal["arrived", "withdrawn", "recovered"]
 SCHEMA_FILE = ROOT / "include/docs/alert.schema.json"
 
@@ -65,15 +66,8 @@ class Alert(BaseModel):
         return self
 
 
-class _Untitled(GenerateJsonSchema):
-    """Pydantic's own titles only repeat the fields' names."""
-
-    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002  pydantic gives it
-        return False
-
-
 def json_schema() -> str:
     """The JSON Schema of what a webhook receives: made from the model, so that the two cannot differ."""
-    made = Alert.model_json_schema(mode="serialization", schema_generator=_Untitled)
+    made = Alert.model_json_schema(mode="serialization", schema_generator=Untitled)
     schema = {"$schema": GenerateJsonSchema.schema_dialect, **made}
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"

@@ -10,7 +10,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
-from lakehouse.alerts.model import Alert, Severity
+from lakehouse.alerts.model import Alert
+from lakehouse.contracts.sla import Severity
 from lakehouse.settings import PREFIX, settings
 
 LOG, WEBHOOK = "log", "webhook"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -10,7 +9,6 @@ from datetime import datetime
 from itertools import takewhile
 
 from pyiceberg.table import Table
-from pyiceberg.table.snapshots import Operation
 
 from lakehouse import landing, naming
 from lakehouse.backfill.airflow import Backfills
@@ -18,12 +16,12 @@ from lakehouse.backfill.outdated import NEW_FILES, Moved, built, cleaned
 from lakehouse.backfill.plan import Facts, Mode, Plan, plan
 from lakehouse.backfill.scope import Contracts, beginning_in, in_order, overlapping
 from lakehouse.batch import UNDONE, InputFile
-from lakehouse.catalog import coverage, history, ref_snapshot, table
+from lakehouse.catalog import absorbed, coverage, history, ref_snapshot, table
 from lakehouse.contracts.model import AnyContract, Bronze, Gold, Silver
 from lakehouse.errors import LakehouseError
 from lakehouse.intervals import Interval
 from lakehouse.ledger import batches
-from lakehouse.provenance import batch_of
+from lakehouse.provenance import batch_of, is_maintenance
 
 LISTINGS_AT_A_TIME = 8
 
@@ -151,14 +149,14 @@ def _of_gold(
 ) -> Facts:
     own = table(contract.dataset)
     held = coverage(own)
-    absorbed = json.loads(own.properties.get(naming.ABSORBED, "{}")) if own else {}
-    if not absorbed:
+    last = absorbed(own)
+    if not last:
         return Facts(held, failed)
-    moved = {name: _moved(table(name), taken) for name, taken in absorbed["inputs"].items() if name in contract.inputs}
+    moved = {name: _moved(table(name), taken) for name, taken in last["inputs"].items() if name in contract.inputs}
     named = {one for change in moved.values() for one in change.batches if one}
     known = {one.batch_id: one for one in batches.by_id(named)}
     mine = [one for one in intervals if one in held]
-    outdated, stale = built(contract, mine, absorbed["contract"], moved, known, undone)
+    outdated, stale = built(contract, mine, last["contract"], moved, known, undone)
     return Facts(held, failed, outdated, stale)
 
 
@@ -170,5 +168,4 @@ def _moved(found: Table | None, taken: int | None) -> Moved:
     newer = list(takewhile(lambda one: one.snapshot_id != taken, line))
     if taken is not None and len(newer) == len(line):
         return Moved(lost=True, undone=found.snapshot_by_id(taken) is not None)
-    changes = [one for one in newer if one.summary is None or one.summary.operation != Operation.REPLACE]
-    return Moved(tuple(batch_of(one) or "" for one in changes))
+    return Moved(tuple(batch_of(one) or "" for one in newer if not is_maintenance(one)))

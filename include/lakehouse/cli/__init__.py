@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.util import find_spec
 
 import typer
 
@@ -68,14 +67,8 @@ def build(arguments: Sequence[str]) -> typer.Typer:
     app.callback()(_nothing)
     asked = next((argument for argument in arguments if not argument.startswith("-")), "")
     for name, (module, summary) in COMMANDS.items():
-        if exists(module):
-            _add(app, name, module, summary, load=name == asked)
+        _add(app, name, module, summary, load=name == asked)
     return app
-
-
-def exists(module: str) -> bool:
-    """Whether this package has that module."""
-    return find_spec(f"{__name__}.{module}") is not None
 
 
 def _add(app: typer.Typer, name: str, module: str, summary: str, *, load: bool) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lakehouse.cli.data import show
+from lakehouse.cli.table import show
 from lakehouse.errors import LakehouseError
 
 if TYPE_CHECKING:

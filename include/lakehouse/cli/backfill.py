@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import typer
 
-from lakehouse.cli.data import show
+from lakehouse.cli.table import show
 from lakehouse.errors import LakehouseError
 
 if TYPE_CHECKING:

@@ -1,29 +1,19 @@
-"""Commands that look at data: query, batches."""
+"""Commands that look at data: query, batches, gates."""
 
 from __future__ import annotations
 
-import csv
 import json
-import sys
-from datetime import datetime
-from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from lakehouse.errors import LakehouseError
+from lakehouse.cli.table import show, text, write
 from lakehouse.identities import acting_as
 from lakehouse.intervals import shown
 from lakehouse.roles import Role
 
 if TYPE_CHECKING:
     from lakehouse.batch import Batch
-
-Rows = list[tuple[Any, ...]]
-_LEAST_TO_FOLD_INTO = 30
 
 
 def query(
@@ -45,9 +35,9 @@ def query(
     with acting_as(role):
         columns, rows = run_sql(sql, at)
     if as_json:
-        typer.echo(json.dumps([dict(zip(columns, row, strict=True)) for row in rows], indent=2, default=_text))
+        typer.echo(json.dumps([dict(zip(columns, row, strict=True)) for row in rows], indent=2, default=text))
     elif as_csv:
-        _write(columns, rows, ",")
+        write(columns, rows, ",")
     else:
         show(columns, rows)
 
@@ -94,15 +84,10 @@ def gates(
 
 def _recent(dataset: str, limit: int) -> list[Batch]:
     """The ledger's newest batches; a dataset that neither ledger nor contracts know is an error."""
-    from sqlalchemy.exc import OperationalError
-
     from lakehouse.contracts import contract
     from lakehouse.ledger.batches import recent
 
-    try:
-        found = recent(dataset, limit)
-    except (ConnectionError, OperationalError):
-        raise LakehouseError("The ledger's database does not answer; is the stack up?") from None
+    found = recent(dataset, limit)
     if not found:
         contract(dataset)
     return found
@@ -118,64 +103,3 @@ def _snapshot(batch: Batch) -> int | None:
 
 def _counts(counts: dict[str, int]) -> str:
     return " ".join(f"{name}={count}" for name, count in counts.items() if count or name == "rows_in")
-
-
-def _text(value: Any) -> str:
-    """A value as text that programs can read back."""
-    if isinstance(value, datetime):
-        return value.isoformat(timespec="auto")
-    if isinstance(value, bytes):
-        return value.hex()
-    return "" if value is None else str(value)
-
-
-def show(columns: list[str], rows: Rows) -> None:
-    """A table on a terminal; its last column in several lines, or all row by row, if it does not fit.
-
-    For a pipe, lines with tabs between the values.
-    """
-    console = Console()
-    if not console.is_terminal:
-        _write(columns, rows, "\t")
-        return
-    fits = not rows or _width(console, columns, rows) <= console.width
-    folds = _width(console, columns[:-1], rows) + _LEAST_TO_FOLD_INTO <= console.width
-    console.print(_table(columns, rows) if fits or folds else _row_by_row(columns, rows))
-    console.print(f"{len(rows)} row{'' if len(rows) == 1 else 's'}", style="dim")
-
-
-def _width(console: Console, columns: list[str], rows: Rows) -> int:
-    """How wide a table of these columns is when no value is broken up."""
-    return console.measure(_table(columns, rows), options=console.options.update(width=10_000)).maximum
-
-
-def _table(columns: list[str], rows: Rows) -> Table:
-    """Only the last column may be broken up."""
-    table = Table(header_style="bold")
-    for position, name in enumerate(columns):
-        numbers = all(isinstance(row[position], int | float | Decimal | None) for row in rows)
-        last = position == len(columns) - 1
-        table.add_column(Text(name), justify="right" if numbers else "left", overflow="fold", no_wrap=not last)
-    for row in rows:
-        # Text, not markup: a value in square brackets is data.
-        table.add_row(*(Text(_text(value)) for value in row[: len(columns)]))
-    return table
-
-
-def _row_by_row(columns: list[str], rows: Rows) -> Table:
-    """Each row as lines of name and value, so that no value is broken up by a narrow column."""
-    lines = Table.grid(padding=(0, 2))
-    lines.add_column(style="bold", no_wrap=True)
-    lines.add_column(overflow="fold")
-    for number, row in enumerate(rows):
-        if number:
-            lines.add_row()
-        for name, value in zip(columns, row, strict=True):
-            lines.add_row(Text(name), Text(_text(value)))
-    return lines
-
-
-def _write(columns: list[str], rows: Rows, between: str) -> None:
-    writer = csv.writer(sys.stdout, delimiter=between, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([_text(value) for value in row] for row in rows)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lakehouse.cli.data import show
+from lakehouse.cli.table import show
 from lakehouse.errors import Failures, LakehouseError
 from lakehouse.identities import acting_as
 from lakehouse.roles import Role

@@ -9,9 +9,9 @@ import typer
 from rich.console import Console
 from rich.tree import Tree
 
-from lakehouse.cli.data import show
 from lakehouse.cli.intervals import interval as interval_of
 from lakehouse.cli.lease import leased
+from lakehouse.cli.table import show
 from lakehouse.errors import LakehouseError
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from lakehouse.cli.data import show
 from lakehouse.cli.intervals import interval, with_landing
+from lakehouse.cli.table import show
 
 
 def landing(

@@ -15,14 +15,9 @@ if TYPE_CHECKING:
 @contextmanager
 def leased(dataset: str) -> Iterator[Attempt]:
     """Hold the dataset's lease; refused where a run is writing it."""
-    from lakehouse.ledger import leases
+    from lakehouse import steps
     from lakehouse.plan import Attempt
-    from lakehouse.steps import take_lease
 
     attempt = Attempt(f"cli/{getpass.getuser()}/{uuid4().hex}", 1)
-    take_lease(dataset, attempt)
-    try:
-        with leases.kept(dataset, attempt.run, attempt.id):
-            yield attempt
-    finally:
-        leases.release(dataset, attempt.run, attempt.id)
+    with steps.leased(dataset, attempt):
+        yield attempt

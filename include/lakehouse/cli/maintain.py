@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import typer
 
-from lakehouse.cli.data import show
+from lakehouse.cli.table import show
 from lakehouse.errors import Failures
 from lakehouse.identities import acting_as
 from lakehouse.roles import Role

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from lakehouse.cli.data import show
+from lakehouse.cli.table import show
 from lakehouse.errors import LakehouseError
 
 Dataset = Annotated[str, typer.Argument(help="Such as gold.daily_sales.")]

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from lakehouse.cli.data import show
 from lakehouse.cli.intervals import interval as interval_of
 from lakehouse.cli.lease import leased
+from lakehouse.cli.table import show
 from lakehouse.errors import LakehouseError
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from lakehouse import watch as watching
+from lakehouse.cli.table import show as show_table
 from lakehouse.contracts import contract, contracts
 from lakehouse.contracts.fields import read_duration
 from lakehouse.errors import LakehouseError
@@ -74,10 +75,11 @@ def mutes(as_json: Json = False) -> None:
     if as_json:
         typer.echo(json.dumps([asdict(one) for one in found], indent=2, default=str))
         return
-    table = Table("dataset", "until (UTC)", "by", "why")
-    for one in found:
-        table.add_row(one.dataset, f"{one.until:%Y-%m-%d %H:%M}", one.by, one.why)
-    Console().print(table if table.row_count else "nothing is muted")
+    rows = [(one.dataset, f"{one.until:%Y-%m-%d %H:%M}", one.by, one.why) for one in found]
+    if rows:
+        show_table(["dataset", "until (UTC)", "by", "why"], rows)
+    else:
+        typer.echo("nothing is muted")
 
 
 def _until(text: str, now: datetime) -> datetime:

@@ -29,6 +29,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _DATASET = re.compile(r"(bronze|silver|gold)\.[a-z][a-z0-9_]*")
 _DURATION = re.compile(r"(\d+)([smhd])")
 _SHARE = re.compile(r"(\d+(?:\.\d+)?)%")
+_PARTITION = re.compile(r"(?:(year|month|day|hour)\((\w+)\)|(bucket|truncate)\((\d+), ?(\w+)\)|(\w+))")
 
 
 class Strict(BaseModel):
@@ -274,3 +275,9 @@ class Source(Strict):
         if "{interval:" not in self.path or not self.path.endswith("/"):
             raise ValueError("path must name its interval and end in /, such as orders/{interval:%Y-%m-%d}/")
         return self
+
+
+def partition_column(field: str) -> str | None:
+    """The column that a partition field such as day(ordered_at) is made from."""
+    match = _PARTITION.fullmatch(field)
+    return (match[2] or match[5] or match[6]) if match else None

@@ -11,10 +11,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from lakehouse.contracts.gates import elsewhere
-from lakehouse.contracts.model import MODELS, AnyContract, Bronze, Gold, Silver, suggest
+from lakehouse.contracts.model import MODELS, AnyContract, Bronze, Gold, Silver
 from lakehouse.contracts.problems import Problem, mapping, problems_of
 from lakehouse.contracts.sla import without_rival
-from lakehouse.errors import LakehouseError
+from lakehouse.errors import LakehouseError, suggest
 from lakehouse.settings import settings
 
 LAYERS_FILE = "layers.yaml"

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from datetime import date, datetime, time, timedelta
-from difflib import get_close_matches
 from typing import Any, ClassVar, Literal, Self
 from zoneinfo import ZoneInfo
 
 from croniter import croniter
 from pydantic import Field, model_validator
 
+from lakehouse.contracts import faults
+from lakehouse.contracts.faults import Fault, Faults
 from lakehouse.contracts.fields import (
     Column,
     Cron,
@@ -23,17 +23,15 @@ from lakehouse.contracts.fields import (
     Source,
     Strict,
     TimeZone,
+    partition_column,
 )
-from lakehouse.contracts.gates import Gate, named_columns
-from lakehouse.contracts.gates import faults as faults_of_gates
+from lakehouse.contracts.gates import Gate
 from lakehouse.contracts.keeping import Maintenance, Retention
-from lakehouse.contracts.paths import names, steps
 from lakehouse.contracts.places import faults_of_path, landing_prefix, telling_moments
 from lakehouse.contracts.sla import Sla
 from lakehouse.intervals import Interval
 from lakehouse.naming import digest, feed_table, layer_of, quarantine_table, tombstone_table
 
-_PARTITION = re.compile(r"(?:(year|month|day|hour)\((\w+)\)|(bucket|truncate)\((\d+), ?(\w+)\)|(\w+))")
 BRONZE_COLUMNS = {
     "_raw_payload": "string",
     "_ingested_at": "timestamp",
@@ -46,29 +44,6 @@ BRONZE_COLUMNS = {
 }
 # What every silver row remembers of the record it came from.
 LINEAGE_COLUMNS = ("_source_file", "_source_offset", "_batch_id")
-# What SQL in a contract may use of the record's arrival; rules are checked again where only lineage is left.
-_FOR_EXPRESSIONS = ("_source_file", "_ingestion_date", "_ingested_at")
-_FOR_RULES = ("_source_file", "_source_offset")
-
-
-def suggest(word: str, known: Iterable[str]) -> str:
-    """`; did you mean 'x'?` where something close exists, else nothing."""
-    close = get_close_matches(word, list(known), n=1)
-    return f"; did you mean '{close[0]}'?" if close else ""
-
-
-def partition_column(field: str) -> str | None:
-    """The column that a partition field such as day(ordered_at) is made from."""
-    match = _PARTITION.fullmatch(field)
-    return (match[2] or match[5] or match[6]) if match else None
-
-
-class Faults(ValueError):
-    """What is wrong across a contract's fields: all of it, as (field, message)."""
-
-    def __init__(self, found: Iterable[tuple[str, str]]) -> None:
-        self.found = tuple(found)
-        super().__init__("; ".join(f"{field}: {message}" for field, message in self.found))
 
 
 class Contract(Strict):
@@ -103,19 +78,9 @@ class Contract(Strict):
             raise Faults(found)
         return self
 
-    def _faults(self) -> Iterator[tuple[str, str]]:
-        """Everything that is wrong across fields, as (field, message)."""
-        for position, given in enumerate(self.partition_by):
-            column, field = partition_column(given), f"partition_by[{position}]"
-            if column is None:
-                yield field, f"'{given}' is no partition; write column, day(column) or bucket(16, column)"
-            elif column not in self.column_names:
-                yield field, f"no column '{column}'{suggest(column, self.column_names)}"
-        for position, gate in enumerate(self.gates):
-            field, columns = named_columns(gate)
-            yield from _unknown(f"gates[{position}].{field}", columns, self.column_names)
-        yield from faults_of_gates(self.gates, self.column_types, self.inputs)
-        yield from _unknown("maintenance.sort_by", self.maintenance.sort_by, self.column_names)
+    def _faults(self) -> Iterator[Fault]:
+        """Everything that is wrong across fields."""
+        return faults.of_contract(self)
 
     @property
     def layer(self) -> str:
@@ -171,30 +136,6 @@ class Contract(Strict):
         return self.sla.due(interval.end, self.timezone)
 
 
-def _unknown(field: str, names: Iterable[str], known: Iterable[str]) -> Iterator[tuple[str, str]]:
-    options = list(known)
-    for position, name in enumerate(names):
-        if name not in options:
-            yield f"{field}[{position}]", f"no column '{name}'{suggest(name, options)}"
-
-
-def _faults_of_bounds(field: str, column: Column) -> Iterator[tuple[str, str]]:
-    try:
-        bounds = column.bounds
-    except ValueError as error:
-        yield field, str(error)
-    else:
-        if list(bounds) != sorted(bounds):
-            yield field, f"no value is between {bounds[0]} and {bounds[1]}; write the lowest first"
-
-
-def _hidden(field: str, sql: str, allowed: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Names that the jobs keep for themselves: those of columns begin with a letter."""
-    for name in names(sql):
-        if any(part.startswith("_") for part in name.split(".")) and name not in allowed:
-            yield field, f"'{name}' cannot be used; use columns or {', '.join(allowed)}"
-
-
 class Bronze(Contract):
     """Records as they came."""
 
@@ -209,7 +150,7 @@ class Bronze(Contract):
         """Where the files of the interval that starts then are expected; a time without a zone is the contract's."""
         return landing_prefix(self.source.path, self.timezone, start)
 
-    def _faults(self) -> Iterator[tuple[str, str]]:
+    def _faults(self) -> Iterator[Fault]:
         yield from super()._faults()
         moments = telling_moments(datetime.combine(self.start, time.min, ZoneInfo(self.timezone)))
         yield from faults_of_path(self.source.path, self.timezone, [self.interval_after(one).start for one in moments])
@@ -220,10 +161,9 @@ class Shaped(Contract):
 
     columns: dict[Name, Column] = Field(min_length=1, description="The columns, in order.")
 
-    def _faults(self) -> Iterator[tuple[str, str]]:
+    def _faults(self) -> Iterator[Fault]:
         yield from super()._faults()
-        for name, column in self.columns.items():
-            yield from _faults_of_bounds(f"columns.{name}.between", column)
+        yield from faults.of_columns(self.columns)
 
     @property
     def column_types(self) -> dict[str, str]:
@@ -278,52 +218,9 @@ class Silver(Shaped):
         columns = [partition_column(field) or "" for field in self.partition_by]
         return next((name for name in columns if self.columns[name].type in ("date", "timestamp")), None)
 
-    def _faults(self) -> Iterator[tuple[str, str]]:
+    def _faults(self) -> Iterator[Fault]:
         yield from super()._faults()
-        if layer_of(self.reads) != "bronze":
-            yield "reads", f"silver is made from bronze, not from '{self.reads}'"
-        yield from self._faults_of_delivery()
-        yield from _unknown("key", self.key, self.columns)
-        yield from self._optional_keys()
-        yield from _unknown("newest_by", self.newest_by, (*self.columns, "_source_offset", "_source_file"))
-        yield from _unknown("duplicate_by", self.duplicate_by, self.columns)
-        first = self.columns.get(next(iter(self.newest_by), ""))
-        if self.late_data and (first is None or first.type != "timestamp"):
-            yield "late_data", "needs a timestamp as the first column of newest_by"
-        for name, column in self.columns.items():
-            if not column.from_ and not column.expr:
-                yield f"columns.{name}.from", f"is missing; write the path in the record, such as after.{name}"
-        yield from self._faults_of_sql()
-
-    def _faults_of_sql(self) -> Iterator[tuple[str, str]]:
-        """Names in the contract's SQL that cannot be used."""
-        for name, column in self.columns.items():
-            yield from _hidden(f"columns.{name}.expr", column.expr, _FOR_EXPRESSIONS)
-            yield from _hidden(f"columns.{name}.check", column.check, _FOR_RULES)
-        for name, rule in self.rules.items():
-            yield from _hidden(f"rules.{name}", rule, _FOR_RULES)
-        for path in names(self.delete_when):
-            try:
-                steps(path)
-            except ValueError as error:
-                yield "delete_when", str(error)
-
-    def _faults_of_delivery(self) -> Iterator[tuple[str, str]]:
-        """Fields that this kind of delivery needs, and those it has no use for."""
-        needed, useless = _DELIVERIES[self.delivers]
-        for name in needed:
-            if not getattr(self, name):
-                hint = "; or write delivers: events" if name == "key" else ""
-                yield name, f"is missing; name the columns{hint}"
-        for name in useless:
-            if getattr(self, name):
-                yield name, f"means nothing where delivers is {self.delivers}; remove it"
-
-    def _optional_keys(self) -> Iterator[tuple[str, str]]:
-        """A MERGE never matches a key that is null: it would insert that row again with every batch."""
-        for position, name in enumerate(self.key):
-            if name in self.columns and not self.columns[name].required:
-                yield f"key[{position}]", f"'{name}' may be missing; add required: true to the column"
+        yield from faults.of_silver(self)
 
 
 class Gold(Shaped):
@@ -339,28 +236,10 @@ class Gold(Shaped):
     def inputs(self) -> tuple[str, ...]:
         return self.reads
 
-    def _faults(self) -> Iterator[tuple[str, str]]:
+    def _faults(self) -> Iterator[Fault]:
         yield from super()._faults()
-        if len(self.rebuild) > 1:
-            yield "rebuild", "one column at most"
-        for own, source in self.rebuild.items():
-            dataset, _, column = source.rpartition(".")
-            if own not in self.columns:
-                yield f"rebuild.{own}", f"no column '{own}'{suggest(own, self.columns)}"
-            elif self.columns[own].type != "date":
-                yield f"rebuild.{own}", "must be a date column"
-            elif not {own, f"day({own})"} & set(self.partition_by):
-                yield "partition_by", f"must have {own}: days that are built again are replaced as a whole"
-            if dataset not in self.reads or not column:
-                yield f"rebuild.{own}", f"'{source}' is not <input>.<column> of one of reads"
+        yield from faults.of_gold(self)
 
-
-# By what a silver dataset's intervals deliver: the fields it needs, and those that would mean nothing.
-_DELIVERIES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "changes": (("key", "newest_by"), ("duplicate_by",)),
-    "snapshot": (("key",), ("newest_by", "duplicate_by", "delete_when", "late_data")),
-    "events": ((), ("key", "delete_when", "change_feed")),
-}
 
 AnyContract = Bronze | Silver | Gold
 MODELS: dict[str, type[Bronze | Silver | Gold]] = {"bronze": Bronze, "silver": Silver, "gold": Gold}

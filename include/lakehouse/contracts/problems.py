@@ -11,7 +11,9 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from lakehouse.contracts.model import Contract, Faults, suggest
+from lakehouse.contracts.faults import Faults
+from lakehouse.contracts.model import Contract
+from lakehouse.errors import suggest
 from lakehouse.settings import ROOT
 
 

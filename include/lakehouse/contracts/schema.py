@@ -12,7 +12,7 @@ from lakehouse.contracts.model import MODELS
 SCHEMA_FILE = "contract.schema.json"
 
 
-class _Untitled(GenerateJsonSchema):
+class Untitled(GenerateJsonSchema):
     """Pydantic's own titles only repeat the fields' names."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002  pydantic gives it
@@ -21,7 +21,7 @@ class _Untitled(GenerateJsonSchema):
 
 def parts() -> dict[str, dict[str, Any]]:
     """The schema of each model, by name. Required is what no layer and no other file can give."""
-    _, schema = models_json_schema([(model, "validation") for model in MODELS.values()], schema_generator=_Untitled)
+    _, schema = models_json_schema([(model, "validation") for model in MODELS.values()], schema_generator=Untitled)
     found: dict[str, dict[str, Any]] = schema["$defs"]
     for model in MODELS.values():
         from_elsewhere = {*model.LAYERED, "sql"}

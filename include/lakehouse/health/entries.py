@@ -18,10 +18,10 @@ from pyiceberg.manifest import ManifestEntryStatus, ManifestFile
 
 # Iceberg's ids of the fields that are read: an entry's, and those of the file that it names.
 _STATUS, _FILE = 0, 2
-_CONTENT, _PATH, _PARTITION, _ROWS, _BYTES, _DELETES_FROM, _PART = 134, 100, 102, 103, 104, 143, 145
+_CONTENT, _PATH, _PARTITION, _ROWS, _BYTES, _PART = 134, 100, 102, 103, 104, 145
 # Sizes of columns, by the columns' ids: read only where somebody asks which columns a file holds.
 _COLUMNS, _KEY = 108, "key"
-_ASKED = {_STATUS, _FILE, _CONTENT, _PATH, _PARTITION, _ROWS, _BYTES, _DELETES_FROM, _PART}
+_ASKED = {_STATUS, _FILE, _CONTENT, _PATH, _PARTITION, _ROWS, _BYTES, _PART}
 _OF_TIME = re.compile(r'"logicalType"(\s*:\s*"(?:date|time-|timestamp-|local-timestamp-))')
 _Schema = dict[str, Any]
 
@@ -34,7 +34,6 @@ class Entry(NamedTuple):
     partition: tuple[Any, ...]
     rows: int
     bytes: int
-    deletes_from: str | None
     columns: frozenset[int] = frozenset()
 
 
@@ -73,7 +72,6 @@ def _read(file: Mapping[str, Any], named: Mapping[int, str]) -> Entry:
         rows=value(_ROWS),
         # Deletion vectors share a file, and each is a part of it.
         bytes=value(_BYTES) if part is None else part,
-        deletes_from=value(_DELETES_FROM),
         columns=frozenset(one[_KEY] for one in value(_COLUMNS) or ()),
     )
 

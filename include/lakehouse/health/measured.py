@@ -14,12 +14,13 @@ from pyiceberg.io import FileIO
 from pyiceberg.manifest import ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRefType
-from pyiceberg.table.snapshots import Operation, Snapshot
+from pyiceberg.table.snapshots import Snapshot
 
 from lakehouse.catalog import history, ref_snapshot
 from lakehouse.health.entries import live_entries
 from lakehouse.health.model import PartitionHealth, TableHealth
 from lakehouse.health.partitions import described
+from lakehouse.provenance import is_maintenance
 
 TARGET = 128 << 20
 # Below this share of the target a file is small: what Iceberg's own rewrite takes for it, too.
@@ -103,12 +104,6 @@ def _written_at(found: Table, snapshot: Snapshot | None) -> datetime | None:
     line = history(found, snapshot.snapshot_id) if snapshot else []
     newest = next((one for one in line if not is_maintenance(one)), None)
     return datetime.fromtimestamp(newest.timestamp_ms / 1000, UTC) if newest else None
-
-
-def is_maintenance(snapshot: Snapshot) -> bool:
-    """Whether a version was made by maintenance: no row is different in it."""
-    summary = snapshot.summary
-    return summary is not None and summary.operation == Operation.REPLACE
 
 
 def rows_of(snapshot: Snapshot | None) -> int:

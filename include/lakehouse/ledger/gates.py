@@ -11,6 +11,7 @@ from lakehouse.batch import BEGINNING, PUBLISHED
 from lakehouse.gates.checks import GateResult
 from lakehouse.intervals import Interval
 from lakehouse.ledger.database import batches, engine, gate_results
+from lakehouse.naming import dag_id
 
 PASSED = "passed"
 
@@ -61,7 +62,7 @@ def earlier(dataset: str, definition: str, before: Interval, count: int) -> list
 def recent(dataset: str, limit: int, *, wrong: bool = False) -> list[dict[str, Any]]:
     """The newest verdicts on a dataset's batches, newest first; of all gates, or of those that found something."""
     # A batch that failed its audit is in no other table: its id begins with the dataset's own.
-    mine = gate_results.c.batch_id.startswith(f"{dataset.replace('.', '_')}-", autoescape=True)
+    mine = gate_results.c.batch_id.startswith(f"{dag_id(dataset)}-", autoescape=True)
     asked = gate_results.c.verdict != PASSED if wrong else true()
     statement = select(gate_results).where(mine, asked).order_by(gate_results.c.id.desc()).limit(limit)
     with engine().connect() as connection:

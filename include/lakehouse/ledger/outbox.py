@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Executable, false, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from lakehouse.ledger.database import engine, outbox
-from lakehouse.ledger.turns import Waiting, next_try, next_turn
+from lakehouse.ledger.outbox_order import Waiting, next_try, next_turn
 
 log = logging.getLogger(__name__)
 _SENDING_LOCK = 731_654_202

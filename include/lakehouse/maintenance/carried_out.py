@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -32,7 +31,7 @@ from lakehouse.maintenance.reachable import check as check_files
 from lakehouse.maintenance.step import Step
 from lakehouse.plan import Attempt, settle
 from lakehouse.retention import drop_old_branches, keep_inputs
-from lakehouse.steps import LeaseHeld, take_lease
+from lakehouse.steps import LeaseHeld, leased
 from lakehouse.wording import size
 
 Clock = Callable[[], datetime]
@@ -71,7 +70,7 @@ def carry_out(
     step, not for all of them. `LeaseHeld` is raised where somebody is writing: the rest is for another time.
     `LeaseLost` where the lease was lost during a step, and a later try of the same run is not taken over from.
     """
-    with _leased(contract.dataset, attempt):
+    with leased(contract.dataset, attempt):
         tidied = list(_tidy(contract, clock))
     yield from tidied
     for number, step in enumerate(steps):
@@ -81,16 +80,6 @@ def carry_out(
         yield line
         if not ours:
             raise lost(contract.dataset)
-
-
-@contextmanager
-def _leased(dataset: str, attempt: Attempt, *, take_over: bool = True) -> Iterator[None]:
-    take_lease(dataset, attempt, take_over=take_over)
-    try:
-        with leases.kept(dataset, attempt.run, attempt.id):
-            yield
-    finally:
-        leases.release(dataset, attempt.run, attempt.id)
 
 
 def _tidy(contract: AnyContract, clock: Clock) -> Iterator[str]:
@@ -117,7 +106,7 @@ def _take(contract: AnyContract, step: Step, tools: Tools, clock: Clock) -> tupl
     if step.operation == "remove_orphan_files":
         taken.answer = look_for_orphans(found, taken.step, tools)
     try:
-        with _leased(contract.dataset, tools.attempt, take_over=False):
+        with leased(contract.dataset, tools.attempt, take_over=False):
             begun = time.monotonic()
             ours = _act(contract, taken, tools, clock)
             taken.lease_seconds = time.monotonic() - begun

@@ -10,7 +10,7 @@ from pyiceberg.table.snapshots import Snapshot, ancestors_of
 
 from lakehouse.catalog import MAIN
 from lakehouse.contracts.keeping import Retention
-from lakehouse.health.measured import is_maintenance
+from lakehouse.provenance import is_maintenance
 
 # A run that has chosen the version it reads may be at work for that long: it must not lose it.
 READERS = timedelta(hours=24)

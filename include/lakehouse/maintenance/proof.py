@@ -9,7 +9,8 @@ from pyiceberg.table.snapshots import Snapshot
 
 from lakehouse.catalog import history, ref_snapshot
 from lakehouse.errors import LakehouseError
-from lakehouse.health.measured import is_maintenance, rows_of
+from lakehouse.health.measured import rows_of
+from lakehouse.provenance import is_maintenance
 
 
 class RowsChanged(LakehouseError):

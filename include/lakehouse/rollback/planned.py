@@ -11,7 +11,6 @@ from collections.abc import Collection, Sequence
 from itertools import takewhile
 
 from pyiceberg.table import Table
-from pyiceberg.table.snapshots import Operation
 
 from lakehouse import naming
 from lakehouse.batch import PUBLISHED, UNDONE, Batch, TableWrite
@@ -21,7 +20,7 @@ from lakehouse.errors import LakehouseError
 from lakehouse.intervals import Interval
 from lakehouse.ledger import batches
 from lakehouse.ledger.rollbacks import Move, Rollback
-from lakehouse.provenance import batch_of, origin
+from lakehouse.provenance import batch_of, is_maintenance, origin
 from lakehouse.versions import existing, version
 
 
@@ -79,7 +78,7 @@ def _undone(dataset: str, own: Table, target: int, known: Sequence[Batch]) -> li
     if strange := [batch for one in leaving if (batch := batch_of(one)) and batch not in ids]:
         raise CannotRollBack(f"{dataset}: main holds batch {strange[0]}, which the ledger does not know; restore it")
     # One that found all of its rows there already was written on a version that leaves, too.
-    gone = {one.snapshot_id for one in leaving if not one.summary or one.summary.operation != Operation.REPLACE}
+    gone = {one.snapshot_id for one in leaving if not is_maintenance(one)}
     first = next((n for n, batch in enumerate(published) if _own(batch, dataset).head in gone), None)
     return [] if first is None else published[first:]
 

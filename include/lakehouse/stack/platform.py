@@ -51,8 +51,5 @@ class SampleShop(_Command):
 
 
 def platform_services(settings: Settings) -> list[type[Service]]:
-    """Those that this installation has, and wants."""
-    from lakehouse.cli import exists
-
-    wanted: list[type[Service]] = [Watch, SampleShop] if settings.sample else [Watch]
-    return [kind for kind in wanted if exists(kind.name)]
+    """Those that this installation wants."""
+    return [Watch, SampleShop] if settings.sample else [Watch]

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from lakehouse.ledger.turns import MANY, Waiting, next_try, next_turn
+from lakehouse.ledger.outbox_order import MANY, Waiting, next_try, next_turn
 
 NOW = datetime(2026, 11, 16, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=1)

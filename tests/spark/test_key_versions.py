@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from spark_jobs.versions import OUTCOME, TARGET, Shape, against, order_of, ranked
+from spark_jobs.key_versions import OUTCOME, TARGET, Shape, against, order_of, ranked
 
 RECORDS = "id int, status string, at int, _source_offset bigint, _source_file string, _content string"
 ROWS = "id int, status string, at int, _source_offset bigint, _source_file string"

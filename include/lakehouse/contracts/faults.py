@@ -1,0 +1,147 @@
+"""What is wrong across a contract's fields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from lakehouse.contracts.fields import Column, partition_column
+from lakehouse.contracts.gates import faults as faults_of_gates
+from lakehouse.contracts.gates import named_columns
+from lakehouse.contracts.paths import names, steps
+from lakehouse.errors import suggest
+from lakehouse.naming import layer_of
+
+if TYPE_CHECKING:
+    from lakehouse.contracts.model import Contract, Gold, Silver
+
+# What SQL in a contract may use of the record's arrival; rules are checked again where only lineage is left.
+_FOR_EXPRESSIONS = ("_source_file", "_ingestion_date", "_ingested_at")
+_FOR_RULES = ("_source_file", "_source_offset")
+# By what a silver dataset's intervals deliver: the fields it needs, and those that would mean nothing.
+_DELIVERIES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "changes": (("key", "newest_by"), ("duplicate_by",)),
+    "snapshot": (("key",), ("newest_by", "duplicate_by", "delete_when", "late_data")),
+    "events": ((), ("key", "delete_when", "change_feed")),
+}
+Fault = tuple[str, str]  # the field, and the message
+
+
+class Faults(ValueError):
+    """What is wrong across a contract's fields: all of it, as (field, message)."""
+
+    def __init__(self, found: Iterable[Fault]) -> None:
+        self.found = tuple(found)
+        super().__init__("; ".join(f"{field}: {message}" for field, message in self.found))
+
+
+def of_contract(contract: Contract) -> Iterator[Fault]:
+    """What may be wrong in any layer."""
+    for position, given in enumerate(contract.partition_by):
+        column, field = partition_column(given), f"partition_by[{position}]"
+        if column is None:
+            yield field, f"'{given}' is no partition; write column, day(column) or bucket(16, column)"
+        elif column not in contract.column_names:
+            yield field, f"no column '{column}'{suggest(column, contract.column_names)}"
+    for position, gate in enumerate(contract.gates):
+        field, columns = named_columns(gate)
+        yield from _unknown(f"gates[{position}].{field}", columns, contract.column_names)
+    yield from faults_of_gates(contract.gates, contract.column_types, contract.inputs)
+    yield from _unknown("maintenance.sort_by", contract.maintenance.sort_by, contract.column_names)
+
+
+def of_columns(columns: Mapping[str, Column]) -> Iterator[Fault]:
+    """Bounds that no value keeps."""
+    for name, column in columns.items():
+        yield from _of_bounds(f"columns.{name}.between", column)
+
+
+def of_silver(contract: Silver) -> Iterator[Fault]:
+    """What may be wrong in silver alone."""
+    if layer_of(contract.reads) != "bronze":
+        yield "reads", f"silver is made from bronze, not from '{contract.reads}'"
+    yield from _of_delivery(contract)
+    yield from _unknown("key", contract.key, contract.columns)
+    yield from _optional_keys(contract)
+    yield from _unknown("newest_by", contract.newest_by, (*contract.columns, "_source_offset", "_source_file"))
+    yield from _unknown("duplicate_by", contract.duplicate_by, contract.columns)
+    first = contract.columns.get(next(iter(contract.newest_by), ""))
+    if contract.late_data and (first is None or first.type != "timestamp"):
+        yield "late_data", "needs a timestamp as the first column of newest_by"
+    for name, column in contract.columns.items():
+        if not column.from_ and not column.expr:
+            yield f"columns.{name}.from", f"is missing; write the path in the record, such as after.{name}"
+    yield from _of_sql(contract)
+
+
+def of_gold(contract: Gold) -> Iterator[Fault]:
+    """What may be wrong in gold alone."""
+    if len(contract.rebuild) > 1:
+        yield "rebuild", "one column at most"
+    for own, source in contract.rebuild.items():
+        dataset, _, column = source.rpartition(".")
+        if own not in contract.columns:
+            yield f"rebuild.{own}", f"no column '{own}'{suggest(own, contract.columns)}"
+        elif contract.columns[own].type != "date":
+            yield f"rebuild.{own}", "must be a date column"
+        elif not {own, f"day({own})"} & set(contract.partition_by):
+            yield "partition_by", f"must have {own}: days that are built again are replaced as a whole"
+        if dataset not in contract.reads or not column:
+            yield f"rebuild.{own}", f"'{source}' is not <input>.<column> of one of reads"
+
+
+def _of_sql(contract: Silver) -> Iterator[Fault]:
+    """Names in the contract's SQL that cannot be used."""
+    for name, column in contract.columns.items():
+        yield from _hidden(f"columns.{name}.expr", column.expr, _FOR_EXPRESSIONS)
+        yield from _hidden(f"columns.{name}.check", column.check, _FOR_RULES)
+    for name, rule in contract.rules.items():
+        yield from _hidden(f"rules.{name}", rule, _FOR_RULES)
+    for path in names(contract.delete_when):
+        try:
+            steps(path)
+        except ValueError as error:
+            yield "delete_when", str(error)
+
+
+def _of_delivery(contract: Silver) -> Iterator[Fault]:
+    """Fields that this kind of delivery needs, and those it has no use for."""
+    needed, useless = _DELIVERIES[contract.delivers]
+    for name in needed:
+        if not getattr(contract, name):
+            hint = "; or write delivers: events" if name == "key" else ""
+            yield name, f"is missing; name the columns{hint}"
+    for name in useless:
+        if getattr(contract, name):
+            yield name, f"means nothing where delivers is {contract.delivers}; remove it"
+
+
+def _optional_keys(contract: Silver) -> Iterator[Fault]:
+    """A MERGE never matches a key that is null: it would insert that row again with every batch."""
+    for position, name in enumerate(contract.key):
+        if name in contract.columns and not contract.columns[name].required:
+            yield f"key[{position}]", f"'{name}' may be missing; add required: true to the column"
+
+
+def _unknown(field: str, names: Iterable[str], known: Iterable[str]) -> Iterator[Fault]:
+    options = list(known)
+    for position, name in enumerate(names):
+        if name not in options:
+            yield f"{field}[{position}]", f"no column '{name}'{suggest(name, options)}"
+
+
+def _of_bounds(field: str, column: Column) -> Iterator[Fault]:
+    try:
+        bounds = column.bounds
+    except ValueError as error:
+        yield field, str(error)
+    else:
+        if list(bounds) != sorted(bounds):
+            yield field, f"no value is between {bounds[0]} and {bounds[1]}; write the lowest first"
+
+
+def _hidden(field: str, sql: str, allowed: Sequence[str]) -> Iterator[Fault]:
+    """Names that the jobs keep for themselves: those of columns begin with a letter."""
+    for name in names(sql):
+        if any(part.startswith("_") for part in name.split(".")) and name not in allowed:
+            yield field, f"'{name}' cannot be used; use columns or {', '.join(allowed)}"
