@@ -35,15 +35,15 @@ _OPENED: list[ConnectSession] = []
 
 
 class TokenChannel(DefaultChannelBuilder):
-    """Carries the token to any host; the stock one insists on TLS for hosts other than localhost."""
+    """Carries the setting's token to any host; the stock one insists on TLS, and on a variable of its own."""
 
     def toChannel(self) -> grpc.Channel:  # noqa: N802
         return super().toChannel() if self.use_ssl else self._insecure_channel(self.endpoint)
 
     def metadata(self) -> Iterable[tuple[str, str]]:
         token = settings().spark_token.get_secret_value()
-        bearer = [("authorization", f"Bearer {token}")] if token and not self.use_ssl else []
-        return [*super().metadata(), *bearer]
+        sent = self.use_ssl and self.token is not None  # by the stock channel, with the call's credentials
+        return [*super().metadata(), *([("authorization", f"Bearer {token}")] if token and not sent else [])]
 
 
 def connect(session_id: str) -> SparkSession:

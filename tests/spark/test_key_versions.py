@@ -26,11 +26,16 @@ def outcomes(spark, *rows: tuple[Any, ...], newest_by: Iterable[str] = ("at",)) 
     return column(ranked(spark.createDataFrame(records, RECORDS), ["id"], list(newest_by)), OUTCOME)
 
 
-def decided(spark, *cases: tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]) -> list[str]:
-    """What becomes of each (status, at, delete) where the table holds (status, at) and a delete at (at) is known."""
+def decided(
+    spark, *cases: tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]], known_from: str = "g"
+) -> list[str]:
+    """What becomes of each (status, at, delete) where the table holds (status, at) and a delete at (at) is known.
+
+    Changes are of line 5 of file f, what is known is of the same line of another file.
+    """
     changes = [(key, status, at, 5, "f", delete) for key, ((status, at, delete), _, _) in enumerate(cases)]
-    target = [(key, *holds, 5, "f") for key, (_, holds, _) in enumerate(cases) if holds]
-    tombstones = [(key, *gone, 5, "f") for key, (_, _, gone) in enumerate(cases) if gone]
+    target = [(key, *holds, 5, known_from) for key, (_, holds, _) in enumerate(cases) if holds]
+    tombstones = [(key, *gone, 5, known_from) for key, (_, _, gone) in enumerate(cases) if gone]
     frames = (spark.createDataFrame(*given) for given in ((changes, CHANGES), (target, ROWS), (tombstones, GONE)))
     return [row[OUTCOME] for row in against(*frames, SHAPE).orderBy("id").collect()]
 
@@ -86,6 +91,18 @@ def test_what_a_version_does_depends_on_what_is_known(spark):
         "an old delete does not hinder an update": (("paid", 4, False), ("new", 3), (1,), "updated"),
     }
     found = decided(spark, *(case[:3] for case in cases.values()))
+    assert dict(zip(cases, found, strict=True)) == {sentence: case[3] for sentence, case in cases.items()}
+
+
+def test_a_record_that_made_the_row_or_the_delete_counts_as_it_is_read_now(spark):
+    cases = {
+        "it updates what it made": (("paid", 1, False), ("new", 1), (), "updated"),
+        "also where it is older by now": (("paid", 1, False), ("new", 2), (), "updated"),
+        "or deletes it": (("new", 1, True), ("new", 1), (), "deleted"),
+        "or brings back what it deleted": (("new", 1, False), (), (1,), "inserted"),
+        "or leaves it": (("new", 1, False), ("new", 1), (), "unchanged"),
+    }
+    found = decided(spark, *(case[:3] for case in cases.values()), known_from="f")
     assert dict(zip(cases, found, strict=True)) == {sentence: case[3] for sentence, case in cases.items()}
 
 

@@ -10,6 +10,7 @@ import pytest
 from pydantic import SecretStr
 
 from lakehouse.cli.spark import conf
+from lakehouse.errors import LakehouseError
 from lakehouse.identities import Identity, identity
 from lakehouse.roles import Role
 from lakehouse.settings import Settings, settings
@@ -19,6 +20,7 @@ from lakehouse.stack.airflow import people
 from lakehouse.stack.airflow_env import airflow_environment
 from lakehouse.stack.launch import process_environment
 from lakehouse.stack.registry import services
+from lakehouse.stack.rotation import rotate
 from lakehouse.stack.secret_file import GENERATED, ensure_secrets, missing_secrets, remember
 from lakehouse.stack.service import MARKER
 from lakehouse.stack.spark import connect_properties, submit_properties
@@ -162,6 +164,13 @@ def test_spark_gets_the_catalog_uncached_and_its_secrets_redacted(known) -> None
     with_secrets = [n for n, value in shown.items() if any(s.get_secret_value() in value for s in given)]
     assert len(with_secrets) == len(given)
     assert [name for name in with_secrets if not re.search(found["spark.redaction.regex"], name)] == []
+
+
+def test_secrets_that_no_local_stack_uses_are_not_changed(known, env_file) -> None:
+    before = env_file.read_text()
+    with pytest.raises(LakehouseError, match="there is no local stack here"):
+        rotate(lambda _: None)
+    assert env_file.read_text() == before
 
 
 def test_a_spark_of_ones_own_gets_its_properties_in_private_files(known, capsys) -> None:

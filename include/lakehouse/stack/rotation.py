@@ -55,6 +55,8 @@ def rotate(tell: Tell) -> int:
     """
     known = settings()
     _refuse_foreign()
+    if not (Postgres(known).data / "PG_VERSION").exists():
+        raise LakehouseError("there is no local stack here; what containers use is not changed by .env alone")
     with _alone(known):
         plan = _begun(known)
         tell("stopping services")
@@ -98,8 +100,6 @@ def _refuse_foreign() -> None:
 def _change_databases(known: Settings, plan: Pending) -> None:
     """All in one transaction, by the superuser's old password or, where that was done before, its new one."""
     changed = known.model_copy(update={name: SecretStr(value) for name, value in plan.new.items()})
-    if not (known.home / "postgres" / "PG_VERSION").exists():
-        return
     with suppress(LakehouseError):  # it runs, and does not know the password of .env any more
         lifecycle.up(known, Postgres.name)
     Postgres(changed).change_passwords(plan.old["postgres_password"])
