@@ -98,8 +98,8 @@ def test_a_record_that_a_mended_contract_rejects_leaves_the_table_to_the_one_bef
 
 
 def test_a_record_under_another_key_is_there_once(tasks, spark):
-    tasks.run(spark, {"a.json": lines(one(1, 1), one(2, 1, "b"))})
-    mended(tasks, "from: id}", "expr: CAST(id AS bigint) + 10}")
+    tasks.run(spark, {"a.json": lines(one(1, 1, number=11), one(2, 1, "b", number=12))})
+    mended(tasks, "from: id}", "from: number}")
     clean(tasks, spark)
     assert tasks.rows("id, name") == feed_replayed(tasks) == [(11, "a"), (12, "b")]
 
