@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import reduce
+from operator import and_
 
 from pyspark.sql import Column as SparkColumn
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from lakehouse import naming
@@ -13,7 +15,7 @@ from lakehouse.batch import TableWrite
 from lakehouse.jobs import CleanJob
 from spark_jobs import tables
 from spark_jobs.deliveries import ACTION
-from spark_jobs.key_versions import TARGET
+from spark_jobs.key_versions import TARGET, prefixed
 
 # The change that is written for an action, and the prefix of the columns it is taken from.
 _WRITTEN = {
@@ -29,14 +31,19 @@ def write_feed(spark: SparkSession, job: CleanJob, changes: DataFrame | None) ->
     stale = tables.among("_batch_id", *job.unpublished) if job.unpublished else "false"
     if job.unpublished and not tables.version(spark, branch.table, branch.base).where(stale).isEmpty():
         branch.delete(stale)
-    if branch.base is None and job.bases[job.contract.dataset] is not None:
-        branch.append(_beginning(spark, job))
+    if job.bases[job.contract.dataset] is not None and (branch.base is None or job.feed_lags):
+        branch.append(_missed(spark, job, tables.version(spark, branch.table, branch.base).where(f"NOT ({stale})")))
     if changes is not None:
         branch.append(_of_batch(job, changes))
     return branch.result()
 
 
 def _of_batch(job: CleanJob, changes: DataFrame) -> DataFrame:
+    return _stamped(_entries(job, changes), F.lit(job.planned_at).cast("timestamp"), F.lit(job.batch_id), job)
+
+
+def _entries(job: CleanJob, changes: DataFrame, *kept: str) -> DataFrame:
+    """A row for each change, two for an update, with the columns that are kept beside them."""
     names = list(job.contract.columns)
     entries = [
         F.struct(F.lit(word).alias("_change"), *(F.col(prefix + name).alias(name) for name in names))
@@ -47,15 +54,29 @@ def _of_batch(job: CleanJob, changes: DataFrame) -> DataFrame:
     chosen = F.array_compact(
         F.array(*(F.when(F.col(ACTION) == action, entry) for (action, _), entry in zip(words, entries, strict=True)))
     )
-    rows = changes.select(F.inline(chosen))
-    return _stamped(rows, F.lit(job.planned_at).cast("timestamp"), F.lit(job.batch_id), job)
+    return changes.select(*kept, F.inline(chosen))
 
 
-def _beginning(spark: SparkSession, job: CleanJob) -> DataFrame:
-    """The rows of a table that had no feed until now, as inserts of the batches that wrote them."""
-    rows = tables.version(spark, job.contract.dataset, job.bases[job.contract.dataset])
+def _missed(spark: SparkSession, job: CleanJob, feed: DataFrame) -> DataFrame:
+    """What became of the table while it had no feed, as changes of the batches that wrote its rows."""
+    names, key = list(job.contract.columns), list(job.contract.key)
+    table = tables.version(spark, job.contract.dataset, job.bases[job.contract.dataset]).select(*names, "_batch_id")
+    told = prefixed(_led_to(feed, key), TARGET, names)
+    both = table.join(told, [F.col(name) == F.col(TARGET + name) for name in key], "full")
+    held, known = F.col(key[0]).isNotNull(), F.col(TARGET + key[0]).isNotNull()
+    same = reduce(and_, [F.col(name).eqNullSafe(F.col(TARGET + name)) for name in names])
+    action = F.when(~known, "insert").when(~held, "delete").when(~same, "update")
+    owner = F.coalesce(F.col("_batch_id"), F.lit(job.batch_id))
+    changed = both.withColumns({ACTION: action, "_batch_id": owner}).where(F.col(ACTION).isNotNull())
     before = F.lit(job.planned_at - timedelta(microseconds=1)).cast("timestamp")
-    return _stamped(rows.withColumn("_change", F.lit("insert")), before, F.col("_batch_id"), job)
+    return _stamped(_entries(job, changed, "_batch_id"), before, F.col("_batch_id"), job)
+
+
+def _led_to(feed: DataFrame, key: list[str]) -> DataFrame:
+    """The rows that a feed leads to, replayed in its order."""
+    there = F.col("_change").isin("insert", "update_after")
+    newest = Window.partitionBy(*key).orderBy(F.desc("_changed_at"), F.desc(there))
+    return feed.withColumn("_nth", F.row_number().over(newest)).where((F.col("_nth") == 1) & there)
 
 
 def _stamped(rows: DataFrame, at: SparkColumn, batch: SparkColumn, job: CleanJob) -> DataFrame:

@@ -78,6 +78,7 @@ class CleanJob(WriteJob):
     unpublished: tuple[str, ...] = Field(
         (), description="Batches that came to nothing, this one's earlier tries too: a change feed may hold their rows."
     )
+    feed_lags: bool = Field(False, description="The table was changed while it had no change feed.")
 
 
 class Chosen(Document):

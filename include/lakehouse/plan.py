@@ -198,7 +198,7 @@ def _plan_clean(contract: Silver, interval: Interval, attempt: Attempt) -> Plan 
         history=_history(contract, known) if mine.replaced or reread else (),
         all_corrections=every if mine.replaced or reread else Corrections(),
         outdated=outdated,
-        unpublished=unpublished(contract),
+        **feed_state(contract),
         **_shared(contract, batch, attempt, "clean"),
     )
     return Plan(batch, job)
@@ -211,12 +211,16 @@ def _all_confirmed(dataset: str, interval: Interval) -> None:
             raise NotReady(f"{batch.batch_id} is in {dataset}, but not confirmed; run {dataset} of {interval} again")
 
 
-def unpublished(contract: Silver) -> tuple[str, ...]:
-    """The batches that came to nothing and of which the change feed may still hold rows."""
+def feed_state(contract: Silver) -> dict[str, Any]:
+    """What a job has to know of the change feed: the batches that came to nothing, and whether it missed some."""
     if not contract.change_feed:
-        return ()
-    feed = naming.feed_table(contract.dataset)
-    return tuple(b.batch_id for b in batches.discarded_since_written(contract.dataset, feed))
+        return {}
+    own, feed = contract.dataset, naming.feed_table(contract.dataset)
+    missed = batches.since_written(own, feed, PUBLISHED)
+    return {
+        "unpublished": tuple(b.batch_id for b in batches.since_written(own, feed, DISCARDED)),
+        "feed_lags": any(w.table == own and not w.empty for b in missed for w in b.writes),
+    }
 
 
 def is_cleaned(

@@ -13,7 +13,7 @@ from lakehouse.errors import LakehouseError
 from lakehouse.identities import by_its_writer
 from lakehouse.jobs import Chosen, ReplayJob
 from lakehouse.ledger.database import now
-from lakehouse.plan import Attempt, settle, unpublished
+from lakehouse.plan import Attempt, feed_state, settle
 from lakehouse.provenance import origin, provenance
 from lakehouse.query import Rows, run_sql
 from lakehouse.steps import Handover, RunJob, audit, make_replay_public
@@ -114,7 +114,7 @@ def _planned(contract: Silver, chosen: Chosen, attempt: Attempt) -> tuple[Replay
         input_snapshot=None,
         input_batches=(),
         planned_at=at,
-        unpublished=unpublished(contract),
+        **feed_state(contract),
         chosen=chosen,
     )
     return job, batch

@@ -112,6 +112,18 @@ def test_what_became_a_delete_is_deleted_and_what_no_longer_is_one_comes_back(ta
     assert tasks.rows("id") == [(1,), (2,)]
 
 
+def test_a_feed_that_was_switched_off_goes_on_with_what_it_missed(tasks, spark):
+    tasks.run(spark, {"a.json": lines(one(1, 1), one(2, 1), one(3, 1), one(4, 1))})
+    mended(tasks, "change_feed: true", "change_feed: false")
+    tasks.run(spark, {"b.json": lines(one(1, 2, "b"), one(2, 2, gone="yes"), one(5, 2))}, NEXT)
+    assert feed_replayed(tasks) == [(1, "a"), (2, "a"), (3, "a"), (4, "a")]
+    mended(tasks, "change_feed: false", "change_feed: true")
+    tasks.run(spark, {"c.json": lines(one(3, 3, "c"))}, NEXT + timedelta(1))
+    assert feed_replayed(tasks) == tasks.rows("id, name") == [(1, "b"), (3, "c"), (4, "a"), (5, "a")]
+    tasks.run(spark, {"d.json": lines(one(4, 4, "d"))}, NEXT + timedelta(2))
+    assert feed_replayed(tasks) == tasks.rows("id, name") == [(1, "b"), (3, "c"), (4, "d"), (5, "a")]
+
+
 # --- Another file ---
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, delete, func, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
-from lakehouse.batch import BEGINNING, DISCARDED, INTENT, PUBLISHED, UNDONE, Batch, Corrections, InputFile, TakenFile
+from lakehouse.batch import BEGINNING, INTENT, PUBLISHED, UNDONE, Batch, Corrections, InputFile, TakenFile
 from lakehouse.intervals import Coverage, Interval
 from lakehouse.ledger.database import batches, engine, inputs
 from lakehouse.naming import layer_of
@@ -113,13 +113,13 @@ def recent(dataset: str, limit: int = 30) -> list[Batch]:
     return _found(batches.c.dataset == dataset, limit=limit)
 
 
-def discarded_since_written(dataset: str, name: str) -> list[Batch]:
-    """Batches that came to nothing after the newest published one that looked at this table of the dataset."""
+def since_written(dataset: str, name: str, state: str) -> list[Batch]:
+    """Batches that ended so after the newest published one that looked at this table of the dataset."""
     newest = select(func.max(batches.c.intended_at)).where(
         batches.c.dataset == dataset, batches.c.state == PUBLISHED, batches.c.writes.contains([{"table": name}])
     )
     after = batches.c.intended_at > func.coalesce(newest.scalar_subquery(), text("'-infinity'::timestamptz"))
-    return _found(batches.c.dataset == dataset, batches.c.state == DISCARDED, after)
+    return _found(batches.c.dataset == dataset, batches.c.state == state, after)
 
 
 def _versions(dataset: str) -> Any:
