@@ -15,6 +15,7 @@ from lakehouse.catalog import catalog, history, ref_snapshot, table
 from lakehouse.contracts.model import Contract
 from lakehouse.errors import LakehouseError
 from lakehouse.ledger import leases
+from lakehouse.maintenance.expiry import bounds
 from lakehouse.naming import INPUT_TAG, dag_id, versions_of
 from lakehouse.provenance import origin
 from lakehouse.publish import drop_branches
@@ -88,8 +89,8 @@ def _tag(reader: str, snapshot: object) -> str:
 
 
 def _retained(contract: Contract, reader: Table, now: datetime) -> list[int]:
-    """The versions of main that the contract keeps: the newest, and those young enough."""
+    """The versions of main that expiry leaves: the newest, and those young enough."""
     line = history(reader, ref_snapshot(reader))
-    limit = (now - contract.retention.history).timestamp() * 1000
-    keep_last = contract.retention.keep_last
-    return [one.snapshot_id for place, one in enumerate(line) if place < keep_last or one.timestamp_ms >= limit]
+    limit, last = bounds(reader.metadata, contract.retention, now)
+    oldest = limit.timestamp() * 1000
+    return [one.snapshot_id for place, one in enumerate(line) if place < last or one.timestamp_ms >= oldest]

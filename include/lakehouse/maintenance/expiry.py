@@ -32,7 +32,7 @@ def bounds(metadata: TableMetadata, kept: Retention, now: datetime) -> tuple[dat
 
 
 def _place(line: list[Snapshot], count: int) -> int:
-    """How far back on main's line the version lies that is the so manyth which maintenance did not make."""
+    """How many versions of main's line hold so many that maintenance did not make."""
     own = [at for at, one in enumerate(line, 1) if not is_maintenance(one)]
     return own[count - 1] if len(own) >= count else len(line)
 
