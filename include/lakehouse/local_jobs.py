@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -33,15 +34,25 @@ def _run(job: Any, changed: dict[str, str]) -> None:
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, env=variables
     )
     if done.returncode:
-        lines = [line for line in done.stdout.splitlines() if line.strip()] or [f"it ended with {done.returncode}"]
-        told = [line for line in lines if line.startswith("error: ")] or lines
-        raise JobFailed(f"the Spark job failed: {told[-1].removeprefix('error: ')}")
+        raise JobFailed(f"the Spark job failed: {sentence(done.stdout.splitlines(), done.returncode)}")
+
+
+def client(key: str) -> list[str]:
+    """The command of a job's client of the Connect server."""
+    return [sys.executable, "-m", "spark_jobs", "--job", key]
+
+
+def sentence(lines: Iterable[str], code: int) -> str:
+    """What a job that failed said last: of an error if it named one, for Spark may go on talking."""
+    said = [line.strip() for line in lines if line.strip()] or [f"it ended with code {code} and said nothing"]
+    told = [line for line in said if line.startswith("error: ")] or said
+    return told[-1].removeprefix("error: ")
 
 
 def _command(key: str) -> list[str]:
     given = settings()
     if given.spark_mode == "connect":
-        return [sys.executable, "-m", "spark_jobs", "--job", key]
+        return client(key)
     submit = str(Path(sys.executable).parent / "spark-submit")
     where = ["--master", given.spark_master, "--deploy-mode", given.spark_deploy_mode]
     program = str(ROOT / "spark_jobs" / "__main__.py")

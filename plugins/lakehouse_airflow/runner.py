@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import subprocess
-import sys
+from collections import deque
 from pathlib import Path
 from typing import Any, Protocol
 
 from airflow.sdk.exceptions import AirflowException
 
 from lakehouse.identities import acting
+from lakehouse.local_jobs import client, sentence
 from lakehouse.settings import ROOT, environment, settings
 
 log = logging.getLogger(__name__)
@@ -19,6 +20,8 @@ SUBMIT_CONNECTION = "spark_submit"
 APPLICATION = ROOT / "spark_jobs" / "__main__.py"
 # Airflow gives a task five seconds between SIGTERM and SIGKILL.
 SECONDS_TO_STOP = 4.0
+# Among so many the one that says what went wrong is looked for.
+LAST_LINES = 100
 
 
 class JobFailed(AirflowException):
@@ -42,17 +45,17 @@ class ConnectRunner:
         self.process: subprocess.Popen[str] | None = None
 
     def run(self, key: str) -> None:
-        command = [sys.executable, "-m", "spark_jobs", "--job", key]
+        command = client(key)
         log.info("running %s", " ".join(["python", *command[1:]]))
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=self._environment()
         )
-        last = ""
+        last: deque[str] = deque(maxlen=LAST_LINES)
         for line in self.process.stdout or ():
-            last = line.rstrip() or last
+            last.append(line.rstrip())
             log.info("%s", line.rstrip())
         if self.process.wait() != 0:
-            raise JobFailed(_sentence(last, self.process.returncode))
+            raise JobFailed(sentence(last, self.process.returncode))
 
     def _environment(self) -> dict[str, str]:
         """The connection's address and token by environment: a command line is visible to everyone."""
@@ -97,14 +100,8 @@ class SubmitRunner:
         try:
             self.hook.submit(str(APPLICATION))
         except AirflowException as error:
-            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-            told = [line for line in lines if line.startswith("error: ")]
-            raise JobFailed(_sentence((told or lines)[-1], 1)) from None
+            raise JobFailed(sentence(str(error).splitlines(), 1)) from None
 
     def kill(self) -> None:
         if self.hook:
             self.hook.on_kill()
-
-
-def _sentence(last: str, code: int) -> str:
-    return last.removeprefix("error: ") or f"the Spark job ended with code {code} and said nothing"
