@@ -127,7 +127,7 @@ def gate_against(day: date) -> str:
     return f"gates: [{{sql: \"SELECT 1 FROM head WHERE _ingestion_date = DATE'{day}'\"}}]"
 
 
-@pytest.mark.parametrize("count", [3, pytest.param(10, marks=pytest.mark.full)])
+@pytest.mark.parametrize("count", [2, pytest.param(10, marks=pytest.mark.full)])
 def test_two_days_at_a_time_beside_the_daily_run_give_the_oracles_tables(count, running, contracts, api):
     past, today = days(count), FIRST + timedelta(count)
     shop = opened(contracts, api, today, today)
