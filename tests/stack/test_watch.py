@@ -9,6 +9,7 @@ import signal
 import subprocess
 import threading
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -122,8 +123,16 @@ def test_the_log_tells_the_alert_though_the_receiver_is_down(dataset, caplog):
     assert f"{dataset} of 2026-02-01 is 30 min late" in caplog.text
 
 
+def beside(file: Path) -> None:
+    """Another contract in the same folder, of a dataset that has not begun."""
+    name = file.stem
+    text = file.read_text().replace(f"bronze.{name}", f"bronze.{name}_2").replace("start: 2026", "start: 2099")
+    file.with_name(f"{name}_2.yaml").write_text(text)
+
+
 def test_a_deleted_contract_withdraws_its_miss_and_a_broken_one_does_not(dataset, receiver, tmp_path):
     file = tmp_path / "bronze" / f"{naming.short_name(dataset)}.yaml"
+    beside(file)
     with receiver.up():
         look(LATE)
         file.write_text(file.read_text().replace("owner:", "onwer:"))
@@ -133,6 +142,24 @@ def test_a_deleted_contract_withdraws_its_miss_and_a_broken_one_does_not(dataset
         file.unlink()
         assert look(LATE + timedelta(minutes=2)).closed == 1
     assert receiver.taken[-1]["reason"] == "withdrawn"
+
+
+def test_a_folder_without_contracts_withdraws_nothing(dataset, receiver, tmp_path):
+    """It is out of sight, and soon back: what was late then is late still, and told no second time."""
+    file = tmp_path / "bronze" / f"{naming.short_name(dataset)}.yaml"
+    text = file.read_text()
+    with receiver.up():
+        look(LATE)
+        file.unlink()
+        empty = look(LATE + timedelta(minutes=1))
+        assert empty.closed == 0
+        assert any("there is no contract in" in problem for problem in empty.problems)
+        file.write_text(text)
+        look(LATE + timedelta(minutes=2))
+        publish(dataset, DAY)
+        look(LATE + timedelta(minutes=3))
+    assert receiver.events == [("opened", "2026-02-01"), ("closed", "2026-02-01")]
+    assert receiver.taken[-1]["reason"] == "arrived"
 
 
 def test_the_board_shows_the_newest_interval_and_every_miss(dataset):
@@ -279,7 +306,7 @@ def test_a_schedule_that_changes_under_an_open_miss_stops_nobody(dataset, receiv
     file = tmp_path / "bronze" / f"{naming.short_name(dataset)}.yaml"
     with receiver.up():
         look(LATE)
-        file.write_text(f'{file.read_text()}schedule: "@hourly"\n')
+        file.write_text(f'{file.read_text().replace("%Y-%m-%d", "%Y-%m-%dT%H")}schedule: "@hourly"\n')
         assert look(LATE + timedelta(minutes=1)).problems == ()
         publish(dataset, Interval(DAY.start, LATE + timedelta(hours=1)))
         look(LATE + timedelta(minutes=2))
@@ -310,6 +337,7 @@ def test_what_one_service_holds_up_is_one_alert_the_gravest_and_each_may_catch_u
 def test_a_promise_that_is_taken_away_and_made_again_says_nothing_of_the_time_between(dataset, receiver, tmp_path):
     file = tmp_path / "bronze" / f"{naming.short_name(dataset)}.yaml"
     kept = file.read_text()
+    beside(file)
     file.unlink()
     with receiver.up():
         look(SINCE + timedelta(hours=1))
