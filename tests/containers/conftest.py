@@ -35,6 +35,7 @@ def project(docker, tmp_path_factory) -> Iterator[Project]:
     made = Project(docker, tmp_path_factory.mktemp("clone"))
     made.make_env()
     ensure_images(docker, made.folder)
+    made.down()  # what a run that was killed has left would not know these secrets
     try:
         made.compose("up", "--detach", "--no-build", "--scale", "spark-worker=2")
         yield made
