@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from operator import and_
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession, Window
@@ -15,10 +14,10 @@ from lakehouse.batch import TableWrite
 from lakehouse.contracts.model import LINEAGE_COLUMNS, Silver
 from lakehouse.jobs import CleanJob, Written
 from spark_jobs import tables
-from spark_jobs.deliveries import ACTION, ACTIONS, PLACE, Delivery, delivery
+from spark_jobs.deliveries import ACTION, ACTIONS, Delivery, delivery
 from spark_jobs.feed import write_feed
 from spark_jobs.keeping import kept
-from spark_jobs.key_versions import OUTCOME, Shape, against, order_of, prefixed
+from spark_jobs.key_versions import OUTCOME, PLACE, Shape, against, equal, order_of, prefixed
 from spark_jobs.parsing import DELETED, REASONS
 from spark_jobs.reach import Keys, on_days
 from spark_jobs.records import of_interval
@@ -114,16 +113,11 @@ def _write_rejected(spark: SparkSession, job: CleanJob, rejected: DataFrame, cou
     rows = rows.select(*(_column(rows, name, kind) for name, kind in tables.QUARANTINE_COLUMNS.items()))
     if branch.base is not None and count:
         resolved = tables.version(spark, branch.table, branch.base).where(f"{mine} AND _resolution IS NOT NULL")
-        rows = rows.join(*_the_same(rows, resolved), "left_anti")
+        # At the place of a record that was resolved a corrected file may have another one.
+        known = prefixed(resolved, "_resolved_", [*PLACE, "_raw_payload"])
+        rows = rows.join(known, equal([*PLACE, "_raw_payload"], "_resolved_"), "left_anti")
     branch.replace(rows, f"{mine} AND _resolution IS NULL", count)
     return branch.result()
-
-
-def _the_same(rows: DataFrame, resolved: DataFrame) -> tuple[DataFrame, SparkColumn]:
-    """What to join with for the records that were resolved: at their place a corrected file may have another one."""
-    names = [*PLACE, "_raw_payload"]
-    known = prefixed(resolved, "_resolved_as_", names)
-    return known, reduce(and_, [rows[name].eqNullSafe(known[f"_resolved_as_{name}"]) for name in names])
 
 
 def _own(job: CleanJob) -> dict[str, SparkColumn]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
-from operator import and_
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
@@ -16,13 +14,12 @@ from lakehouse.contracts.model import Silver
 from lakehouse.jobs import CleanJob
 from spark_jobs import tables
 from spark_jobs.keeping import kept
-from spark_jobs.key_versions import OUTCOME, TARGET, Shape, against, order_of, prefixed, ranked
+from spark_jobs.key_versions import OUTCOME, PLACE, TARGET, Shape, against, equal, order_of, prefixed, ranked
 from spark_jobs.parsing import CONTENT, DELETED, REASONS
 from spark_jobs.reach import Days, Keys, met
 from spark_jobs.records import of_history
 
 ACTION = "_action"
-PLACE = ["_source_file", "_source_offset"]
 # A row moves when another file than the one it came from holds it now, word for word.
 ACTIONS = {"inserted": "insert", "updated": "update", "deleted": "delete", "moved": "move"}
 _MEETING = ("updated", "deleted", "moved")  # a row that is there
@@ -100,8 +97,7 @@ def _disowned(contract: Silver, rows: DataFrame, held: DataFrame) -> DataFrame:
     key = list(contract.key)
     good = (F.size(REASONS) == 0).alias("_good")
     now = rows.select(*PLACE, good, *(F.col(name).alias(f"_now_{name}") for name in key))
-    same_key = reduce(and_, [F.col(name).eqNullSafe(F.col(f"_now_{name}")) for name in key], F.col("_good"))
-    return held.join(now, PLACE).where(~same_key).select(*key)
+    return held.join(now, PLACE).where(~(F.col("_good") & equal(key, "_now_"))).select(*key)
 
 
 def _restated(spark: SparkSession, job: CleanJob, target: DataFrame, suspects: DataFrame) -> DataFrame:
@@ -118,15 +114,11 @@ def _restated(spark: SparkSession, job: CleanJob, target: DataFrame, suspects: D
     outcome = (
         F.when(~alive & held, "deleted")
         .when(alive & ~held, "inserted")
-        .when(alive & ~_same(contract), "updated")
-        .when(alive & ~_same_place(), "moved")
+        .when(alive & ~equal(list(contract.columns), TARGET), "updated")
+        .when(alive & ~equal(PLACE, TARGET), "moved")
         .otherwise("unchanged")
     )
     return found.withColumn(OUTCOME, outcome)
-
-
-def _same_place() -> SparkColumn:
-    return reduce(and_, [F.col(name) == F.col(TARGET + name) for name in PLACE])
 
 
 def _settled(contract: Silver, accepted: DataFrame, restated: DataFrame) -> DataFrame:
@@ -134,8 +126,7 @@ def _settled(contract: Silver, accepted: DataFrame, restated: DataFrame) -> Data
     of_key = F.when(_is("moved"), "unchanged").otherwise(F.col(OUTCOME)).alias("_of_key")
     winners = restated.select(*contract.key, *(F.col(name).alias(f"_won_{name}") for name in PLACE), of_key)
     mine = accepted.join(winners, list(contract.key))
-    won = reduce(and_, [F.col(name) == F.col(f"_won_{name}") for name in PLACE])
-    outcome = F.when(F.col("_in_batch") != "newest", F.col("_in_batch")).when(won, F.col("_of_key"))
+    outcome = F.when(F.col("_in_batch") != "newest", F.col("_in_batch")).when(equal(PLACE, "_won_"), F.col("_of_key"))
     return mine.withColumn(OUTCOME, outcome.otherwise("superseded"))
 
 
@@ -146,7 +137,7 @@ def _snapshot(spark: SparkSession, job: CleanJob, rows: DataFrame) -> Delivery:
     known = prefixed(target, TARGET, (*contract.key, *contract.columns))
     meeting = [F.col(name) == F.col(TARGET + name) for name in contract.key]
     held = F.col(TARGET + contract.key[0]).isNotNull()
-    outcome = F.when(~held, "inserted").when(_same(contract), "unchanged").otherwise("updated")
+    outcome = F.when(~held, "inserted").when(equal(list(contract.columns), TARGET), "unchanged").otherwise("updated")
     outcome = F.lit("superseded") if job.outdated else outcome
     judged = kept(_final(accepted.join(known, meeting, "left").withColumn(OUTCOME, outcome)))
     tally = _tallied(contract, judged)
@@ -196,10 +187,6 @@ def _known(spark: SparkSession, job: CleanJob) -> tuple[DataFrame, DataFrame]:
 
 def _shape(contract: Silver) -> Shape:
     return Shape(contract.key, list(contract.columns), order_of(contract.newest_by))
-
-
-def _same(contract: Silver) -> SparkColumn:
-    return reduce(and_, [F.col(name).eqNullSafe(F.col(TARGET + name)) for name in contract.columns])
 
 
 def _final(decided: DataFrame) -> DataFrame:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from functools import reduce
-from operator import and_
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession, Window
@@ -15,7 +13,7 @@ from lakehouse.batch import TableWrite
 from lakehouse.jobs import CleanJob
 from spark_jobs import tables
 from spark_jobs.deliveries import ACTION
-from spark_jobs.key_versions import TARGET, prefixed
+from spark_jobs.key_versions import TARGET, equal, prefixed
 
 # The change that is written for an action, and the prefix of the columns it is taken from.
 _WRITTEN = {
@@ -64,8 +62,7 @@ def _missed(spark: SparkSession, job: CleanJob, feed: DataFrame) -> DataFrame:
     told = prefixed(_led_to(feed, key), TARGET, names)
     both = table.join(told, [F.col(name) == F.col(TARGET + name) for name in key], "full")
     held, known = F.col(key[0]).isNotNull(), F.col(TARGET + key[0]).isNotNull()
-    same = reduce(and_, [F.col(name).eqNullSafe(F.col(TARGET + name)) for name in names])
-    action = F.when(~known, "insert").when(~held, "delete").when(~same, "update")
+    action = F.when(~known, "insert").when(~held, "delete").when(~equal(names, TARGET), "update")
     owner = F.coalesce(F.col("_batch_id"), F.lit(job.batch_id))
     changed = both.withColumns({ACTION: action, "_batch_id": owner}).where(F.col(ACTION).isNotNull())
     before = F.lit(job.planned_at - timedelta(microseconds=1)).cast("timestamp")

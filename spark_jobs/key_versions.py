@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from spark_jobs.parsing import CONTENT
 
 OUTCOME = "_outcome"
+PLACE = ["_source_file", "_source_offset"]  # where a record came from
 TARGET = "_target_"
 TOMBSTONE = "_tombstone_"
 
@@ -37,6 +38,11 @@ def ranked(rows: DataFrame, key: Sequence[str], newest_by: Sequence[str]) -> Dat
 
 def prefixed(rows: DataFrame, prefix: str, columns: Sequence[str]) -> DataFrame:
     return rows.select(*(F.col(c).alias(prefix + c) for c in dict.fromkeys(columns)))
+
+
+def equal(columns: Sequence[str], prefix: str) -> SparkColumn:
+    """Whether a row has the same in these columns as in those with the prefix; nothing equals nothing."""
+    return reduce(and_, [F.col(name).eqNullSafe(F.col(prefix + name)) for name in columns])
 
 
 def newer(mine: Sequence[SparkColumn], theirs: Sequence[SparkColumn]) -> SparkColumn:
@@ -72,20 +78,14 @@ def against(rows: DataFrame, target: DataFrame, tombstones: DataFrame, shape: Sh
     return joined.withColumn(OUTCOME, _outcome(shape)).drop(*dropped)
 
 
-def _same_record(prefix: str) -> SparkColumn:
-    found = [F.col(c) == F.col(prefix + c) for c in ("_source_file", "_source_offset")]
-    return F.coalesce(reduce(and_, found), F.lit(False))
-
-
 def _outcome(shape: Shape) -> SparkColumn:
     mine = [F.col(c) for c in shape.order]
     present, deleted = F.col(TARGET + shape.key[0]).isNotNull(), F.col(TOMBSTONE + shape.key[0]).isNotNull()
-    after_target = newer(mine, [F.col(TARGET + c) for c in shape.order])
-    after_delete = newer(mine, [F.col(TOMBSTONE + c) for c in shape.order])
-    same = reduce(and_, [F.col(c).eqNullSafe(F.col(TARGET + c)) for c in shape.content])
-    # The very record that made the row, or the delete, read by another contract now.
-    after_target = after_target | _same_record(TARGET)
-    after_delete = after_delete | _same_record(TOMBSTONE)
+    # Also the very record that made the row, or the delete: another contract may read it now.
+    after_target, after_delete = (
+        newer(mine, [F.col(prefix + c) for c in shape.order]) | equal(PLACE, prefix) for prefix in (TARGET, TOMBSTONE)
+    )
+    same = equal(shape.content, TARGET)
     return (
         F.when(F.col("_delete") & ~present, "unchanged")
         .when(F.col("_delete") & after_target, "deleted")

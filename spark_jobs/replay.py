@@ -13,8 +13,9 @@ from lakehouse.batch import TableWrite
 from lakehouse.jobs import ReplayJob, Written
 from spark_jobs import tables
 from spark_jobs.clean import distinct_events, write_keyed
-from spark_jobs.deliveries import PLACE, delivery
+from spark_jobs.deliveries import delivery
 from spark_jobs.keeping import kept
+from spark_jobs.key_versions import PLACE
 from spark_jobs.parsing import REASONS, parsed
 
 _OWN = ("_raw_payload", *PLACE, "_interval_start")

@@ -11,11 +11,11 @@ from pathlib import Path
 from lakehouse.batch import InputFile
 from lakehouse.contracts.fields import Ready, write_duration
 from lakehouse.contracts.model import Bronze
-from lakehouse.landing_bucket import LandingError, Listing, Object, answering, listed, place
+from lakehouse.landing_bucket import LandingError, Listing, Object, listed, place
 from lakehouse.manifest import Listed, Manifest, no_manifest, read_manifest
 from lakehouse.roles import Role
 from lakehouse.settings import settings
-from lakehouse.store import client
+from lakehouse.store import answering, client
 
 __all__ = ["LandingError", "awaited", "data_files", "hidden", "mark_complete", "missing", "objects", "place", "put"]
 

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import NamedTuple
-
-from boto3.exceptions import S3UploadFailedError
-from botocore.exceptions import BotoCoreError, ClientError
 
 from lakehouse.batch import InputFile
 from lakehouse.errors import LakehouseError
 from lakehouse.roles import Role
 from lakehouse.settings import settings
-from lakehouse.store import StoreUnreachable, client
+from lakehouse.store import answering, client
 
 
 class LandingError(LakehouseError):
@@ -55,12 +50,3 @@ def listed(prefix: str) -> Listing:
     at = parsedate_to_datetime(pages[0]["ResponseMetadata"]["HTTPHeaders"]["date"])
     found = [one for page in pages for one in page.get("Contents", [])]
     return Listing(at, [Object(o["Key"], o["ETag"].strip('"'), o["Size"], o["LastModified"]) for o in found])
-
-
-@contextmanager
-def answering() -> Iterator[None]:
-    """A store that does not answer, or refuses, is told as such."""
-    try:
-        yield
-    except (BotoCoreError, ClientError, S3UploadFailedError) as error:
-        raise StoreUnreachable(f"the object store at {settings().s3_endpoint} failed: {error}") from error

@@ -187,6 +187,7 @@ def _plan_clean(contract: Silver, interval: Interval, attempt: Attempt) -> Plan 
         return Plan(batch, None)
     outdated = contract.delivers == "snapshot" and coverage(table(contract.dataset)).reaches_beyond(interval)
     reread = contract.delivers == "changes" and bool(own) and own[0].contract_version != contract.version
+    looks_back = bool(mine.replaced) or reread
     job = CleanJob(
         contract=contract,
         reread=reread,
@@ -195,8 +196,8 @@ def _plan_clean(contract: Silver, interval: Interval, attempt: Attempt) -> Plan 
         input_rows=sum(b.counts.get("rows_in", 0) for b in known),
         planned_at=now(),
         corrections=mine,
-        history=_history(contract, known) if mine.replaced or reread else (),
-        all_corrections=every if mine.replaced or reread else Corrections(),
+        history=_history(contract, known) if looks_back else (),
+        all_corrections=every if looks_back else Corrections(),
         outdated=outdated,
         **feed_state(contract),
         **_shared(contract, batch, attempt, "clean"),

@@ -217,11 +217,11 @@ def make_replay_public(handover: Handover) -> None:
 def _publish(interval: Interval, handover: Handover) -> Handover:
     """Intent, companions, the table itself with its coverage, confirmation: in this order."""
     begun = time.monotonic()
-    for before in batches.by_id([handover.batch.batch_id]):
-        if before.writes == handover.batch.writes and before.state == PUBLISHED:
-            return handover.model_copy(update={"batch": before})
-        if before.writes == handover.batch.writes and before.state == DISCARDED:
-            raise MainMoved(f"{before.batch_id} was given up, and others may have cleared away what it left")
+    known = next((one for one in batches.by_id([handover.batch.batch_id]) if one.writes == handover.batch.writes), None)
+    if known and known.state == PUBLISHED:
+        return handover.model_copy(update={"batch": known})
+    if known and known.state == DISCARDED:
+        raise MainMoved(f"{known.batch_id} was given up, and others may have cleared away what it left")
     batches.intend(handover.batch, handover.files)
     for companion in handover.batch.writes:
         if companion.table != handover.batch.dataset and not companion.empty:

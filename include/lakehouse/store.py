@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from threading import Lock
 from typing import Any
 
 import boto3
+from boto3.exceptions import S3UploadFailedError
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -52,20 +55,26 @@ def _client(role: Role) -> Any:
     )
 
 
+@contextmanager
+def answering() -> Iterator[None]:
+    """A store that does not answer, or refuses, is told as such."""
+    try:
+        yield
+    except (BotoCoreError, ClientError, S3UploadFailedError) as error:
+        raise StoreUnreachable(f"the object store at {settings().s3_endpoint} failed: {error}") from error
+
+
 def put_document(key: str, document: str) -> None:
     """Write a job document or a result."""
-    try:
+    with answering():
         client().put_object(Bucket=settings().warehouse_bucket, Key=key, Body=document.encode())
-    except (BotoCoreError, ClientError) as error:
-        raise StoreUnreachable(f"the object store at {settings().s3_endpoint} failed: {error}") from error
 
 
 def get_document(key: str) -> str:
     """Read a job document or a result."""
-    try:
-        body = client().get_object(Bucket=settings().warehouse_bucket, Key=key)["Body"].read()
-    except client().exceptions.NoSuchKey:
-        raise NoDocument(f"the object store at {settings().s3_endpoint} has no {key}") from None
-    except (BotoCoreError, ClientError) as error:
-        raise StoreUnreachable(f"the object store at {settings().s3_endpoint} failed: {error}") from error
+    with answering():
+        try:
+            body = client().get_object(Bucket=settings().warehouse_bucket, Key=key)["Body"].read()
+        except client().exceptions.NoSuchKey:
+            raise NoDocument(f"the object store at {settings().s3_endpoint} has no {key}") from None
     return str(body.decode())

@@ -24,16 +24,12 @@ def build_replay() -> DAG | None:
     datasets = [contract.dataset for contract in contracts("silver")]
     if not datasets:
         return None
-    with DAG(
+    with _form(
         REPLAY_DAG,
         description="Puts rejected records through the rules again, or gives them up.",
         doc_md="Trigger it with its form after a contract was mended. Records that keep the rules now land in the "
         "table once and are marked resolved, with who and why; the others stay, with the rules they break now.",
-        schedule=None,
-        start_date=datetime(2026, 1, 1, tzinfo=UTC),
-        catchup=False,
-        tags=["operations"],
-        default_args={**DEFAULTS, "retries": 1},
+        retries=1,
         params={
             "dataset": Param(datasets[0], type="string", enum=datasets, description="Whose records."),
             "action": Param("replay", type="string", enum=["replay", "discard"], description="What to do with them."),
@@ -45,7 +41,6 @@ def build_replay() -> DAG | None:
             ),
             "why": Param("", type="string", minLength=3, description="Kept with each record."),
         },
-        render_template_as_native_obj=True,
     ) as dag:
         ResolveOperator(task_id="resolve", pool=SPARK_POOL, doc_md=ResolveOperator.__doc__)
     return dag
@@ -56,27 +51,36 @@ def build_rollback() -> DAG | None:
     datasets = [contract.dataset for contract in contracts()]
     if not datasets:
         return None
-    with DAG(
+    with _form(
         ROLLBACK_DAG,
         description="Brings a dataset back, or forward, to one of its versions.",
         doc_md="Trigger it with its form. Without *apply* the task's log shows which rows would change, which batches "
         "would be undone, and what was built from them. With it, main moves in one commit under the dataset's lease, "
         "and the intervals that are undone are waited for again. `lakehouse snapshots DATASET` shows the versions.",
-        schedule=None,
-        start_date=datetime(2026, 1, 1, tzinfo=UTC),
-        catchup=False,
-        tags=["operations"],
-        default_args={**DEFAULTS, "retries": 0},
+        retries=0,
         params={
             "dataset": Param(datasets[0], type="string", enum=datasets, description="Which dataset."),
             "to": Param("", type="string", minLength=1, description="Branch or tag, snapshot id, or ISO time."),
             "why": Param("", type="string", minLength=3, description="Kept with the rollback."),
             "apply": Param(False, type="boolean", description="Do it; else it is only shown what would change."),
         },
-        render_template_as_native_obj=True,
     ) as dag:
         RollbackOperator(task_id="rollback", doc_md=RollbackOperator.__doc__)
     return dag
+
+
+def _form(name: str, retries: int, **about: Any) -> DAG:
+    """A DAG that only people start; what they fill in keeps its type."""
+    return DAG(
+        name,
+        schedule=None,
+        start_date=datetime(2026, 1, 1, tzinfo=UTC),
+        catchup=False,
+        tags=["operations"],
+        default_args={**DEFAULTS, "retries": retries},
+        render_template_as_native_obj=True,
+        **about,
+    )
 
 
 class FormOperator(Step):

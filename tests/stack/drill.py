@@ -27,34 +27,28 @@ from tests.stack.harness import LAKEHOUSE, eventually
 AIRFLOW = ("airflow-api-server", "airflow-dag-processor", "airflow-scheduler", "airflow-triggerer")
 # New contracts become DAGs within half a minute; a busy machine takes longer.
 AHEAD = timedelta(seconds=130)
-BRONZE = """
-dataset: bronze.{name}
+ANY = """
 description: A dataset of the drill.
 owner: drill
 schedule: "{end:%M} {end:%H} * * *"
 start: {start:%Y-%m-%d}
 end: {end:%Y-%m-%d}
-source: {{kind: files, path: "{name}/{{interval:%Y-%m-%d}}/"}}
 sla: {{ready_within: {within}, severity: {severity}}}
 retention: {{snapshots: 7d}}
 maintenance: {{tier: weekly}}
-{more}
 """
-SILVER = """
-dataset: silver.{name}
-description: A dataset of the drill.
-owner: drill
-schedule: "{end:%M} {end:%H} * * *"
-start: {start:%Y-%m-%d}
-end: {end:%Y-%m-%d}
-reads: {reads}
+BRONZE = f"""{ANY}
+dataset: bronze.{{name}}
+source: {{{{kind: files, path: "{{name}}/{{{{interval:%Y-%m-%d}}}}/"}}}}
+{{more}}
+"""
+SILVER = f"""{ANY}
+dataset: silver.{{name}}
+reads: {{reads}}
 delivers: events
 columns:
-  id: {{type: bigint, required: true, from: id}}
-  {more}
-sla: {{ready_within: {within}, severity: {severity}}}
-retention: {{snapshots: 7d}}
-maintenance: {{tier: weekly}}
+  id: {{{{type: bigint, required: true, from: id}}}}
+  {{more}}
 """
 BROKEN = "boom: {type: string, expr: no_such_function(id)}"
 GATE = "gates: [{row_count: {at_least: 1000}}]"

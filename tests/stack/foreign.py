@@ -37,6 +37,21 @@ most_rejected: 100%
 columns:
 {columns}
 """
+TASKS = """
+  id:   {type: bigint, required: true, from: id}
+  name: {type: string, required: true, from: name}
+  due:  {type: date, from: due}
+  at:   {type: bigint, required: true, from: at}
+"""
+CHANGES = """
+delivers: changes
+key: [id]
+newest_by: [at]
+delete_when: gone = 'yes'
+partition_by: [due]
+change_feed: true
+update_mode: {mode}
+"""
 
 
 class Source:
@@ -72,3 +87,13 @@ class Source:
 
 def lines(*records: Any) -> bytes:
     return b"".join(r if isinstance(r, bytes) else json.dumps(r).encode() + b"\n" for r in records)
+
+
+def tasks_of(folder: Path, mode: str = "merge_on_read") -> Source:
+    """Changes of tasks, with a feed."""
+    return Source(folder, "json_lines", TASKS, CHANGES.format(mode=mode))
+
+
+def task(key: int, at: int, name: str = "a", due: str | None = None, **more: Any) -> dict[str, Any]:
+    """A change of a task, as its source writes it."""
+    return {"id": key, "name": name, "due": due, "at": at, **more}

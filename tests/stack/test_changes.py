@@ -13,35 +13,17 @@ from lakehouse.ledger import gates
 from lakehouse.naming import feed_table
 from lakehouse.query import run_sql
 from lakehouse.steps import GateFailed
-from tests.stack.foreign import DAY, Source, lines
+from tests.stack.foreign import DAY, Source, lines, tasks_of
+from tests.stack.foreign import task as one
 
-COLUMNS = """
-  id:   {type: bigint, required: true, from: id}
-  name: {type: string, required: true, from: name}
-  due:  {type: date, from: due}
-  at:   {type: bigint, required: true, from: at}
-"""
-HOW = """
-delivers: changes
-key: [id]
-newest_by: [at]
-delete_when: gone = 'yes'
-partition_by: [due]
-change_feed: true
-update_mode: {mode}
-"""
 NEXT = DAY + timedelta(1)
 
 
 @pytest.fixture(params=["merge_on_read", "copy_on_write"])
 def tasks(request, stack, tmp_path) -> Iterator[Source]:
-    opened = Source(tmp_path, "json_lines", COLUMNS, HOW.format(mode=request.param))
+    opened = tasks_of(tmp_path, request.param)
     yield opened
     opened.shop.close()
-
-
-def one(key: int, at: int, name: str = "a", due: str | None = None, **more: Any) -> dict[str, Any]:
-    return {"id": key, "name": name, "due": due, "at": at, **more}
 
 
 def feed(source: Source) -> list[tuple[Any, ...]]:

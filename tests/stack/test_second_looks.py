@@ -20,33 +20,18 @@ from lakehouse.naming import feed_table
 from lakehouse.plan import Attempt, NotReady, settle
 from lakehouse.publish import publish
 from lakehouse.query import run_sql
-from tests.stack.foreign import DAY, Source, lines
+from tests.stack.foreign import DAY, Source, lines, tasks_of
+from tests.stack.foreign import task as one
 from tests.stack.shop import in_session, interval
 
-COLUMNS = """
-  id:   {type: bigint, required: true, from: id}
-  name: {type: string, required: true, from: name}
-  at:   {type: bigint, required: true, from: at}
-"""
-HOW = """
-delivers: changes
-key: [id]
-newest_by: [at]
-delete_when: gone = 'yes'
-change_feed: true
-"""
 NEXT = DAY + timedelta(1)
 
 
 @pytest.fixture
 def tasks(stack, tmp_path) -> Iterator[Source]:
-    opened = Source(tmp_path, "json_lines", COLUMNS, HOW)
+    opened = tasks_of(tmp_path)
     yield opened
     opened.shop.close()
-
-
-def one(key: int, at: int, name: str = "a", **more: Any) -> dict[str, Any]:
-    return {"id": key, "name": name, "at": at, **more}
 
 
 def mended(source: Source, right: str, wrong: str) -> None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, time
 from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
 
 from lakehouse.contracts.fields import Column, partition_column
 from lakehouse.contracts.gates import faults as faults_of_gates
 from lakehouse.contracts.gates import named_columns
 from lakehouse.contracts.paths import names, steps
+from lakehouse.contracts.places import faults_of_path, telling_moments
 from lakehouse.errors import suggest
 from lakehouse.naming import layer_of
 
 if TYPE_CHECKING:
-    from lakehouse.contracts.model import Contract, Gold, Silver
+    from lakehouse.contracts.model import Bronze, Contract, Gold, Silver
 
 # What SQL in a contract may use of the record's arrival; rules are checked again where only lineage is left.
 _FOR_EXPRESSIONS = ("_source_file", "_ingestion_date", "_ingested_at")
@@ -48,6 +51,13 @@ def of_contract(contract: Contract) -> Iterator[Fault]:
         yield from _unknown(f"gates[{position}].{field}", columns, contract.column_names)
     yield from faults_of_gates(contract.gates, contract.column_types, contract.inputs)
     yield from _unknown("maintenance.sort_by", contract.maintenance.sort_by, contract.column_names)
+
+
+def of_bronze(contract: Bronze) -> Iterator[Fault]:
+    """What may be wrong in bronze alone: a path that does not tell intervals apart."""
+    moments = telling_moments(datetime.combine(contract.start, time.min, ZoneInfo(contract.timezone)))
+    starts = [contract.interval_after(one).start for one in moments]
+    yield from faults_of_path(contract.source.path, contract.timezone, starts)
 
 
 def of_columns(columns: Mapping[str, Column]) -> Iterator[Fault]:

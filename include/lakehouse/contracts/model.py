@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any, ClassVar, Literal, Self
 from zoneinfo import ZoneInfo
 
@@ -27,7 +27,7 @@ from lakehouse.contracts.fields import (
 )
 from lakehouse.contracts.gates import Gate
 from lakehouse.contracts.keeping import Maintenance, Retention
-from lakehouse.contracts.places import faults_of_path, landing_prefix, telling_moments
+from lakehouse.contracts.places import landing_prefix
 from lakehouse.contracts.sla import Sla
 from lakehouse.intervals import Interval
 from lakehouse.naming import digest, feed_table, layer_of, quarantine_table, tombstone_table
@@ -152,8 +152,7 @@ class Bronze(Contract):
 
     def _faults(self) -> Iterator[Fault]:
         yield from super()._faults()
-        moments = telling_moments(datetime.combine(self.start, time.min, ZoneInfo(self.timezone)))
-        yield from faults_of_path(self.source.path, self.timezone, [self.interval_after(one).start for one in moments])
+        yield from faults.of_bronze(self)
 
 
 class Shaped(Contract):

@@ -32,10 +32,15 @@ def faults_of_path(path: str, timezone: str, starts: Iterable[datetime]) -> Iter
 def telling_moments(start: datetime) -> Iterator[datetime]:
     """Moments whose intervals are told apart only by a path that names their start in full."""
     yield from (start + timedelta(minutes=minutes) for minutes in (0, 1, 16, 61, 721))
-    yield from (start + timedelta(days) for days in (1, 7, 28, 31, 365, 366))
+    yield from (start + timedelta(days) for days in (1, 7, 28, 30, 31, 365, 366))
     # An hour that clocks go back to is there twice.
-    days = [start.astimezone(UTC) + timedelta(n) for n in range(367)]
-    offsets = [day.astimezone(start.tzinfo).utcoffset() or timedelta() for day in days]
-    for day, (before, after) in zip(days, pairwise(offsets), strict=False):
-        if after < before:
-            yield from (day + timedelta(hours=hours) for hours in range(25))
+    year = [start.astimezone(UTC) + timedelta(n) for n in range(367)]
+    for day in (first for first, second in pairwise(year) if _put_back(first, second, start)):
+        hours = pairwise(day + timedelta(hours=n) for n in range(25))
+        yield from next(pair for pair in hours if _put_back(*pair, start))
+
+
+def _put_back(first: datetime, second: datetime, of: datetime) -> bool:
+    """Whether clocks are put back between two moments, in the zone of another."""
+    before, after = (one.astimezone(of.tzinfo).utcoffset() or timedelta() for one in (first, second))
+    return after < before

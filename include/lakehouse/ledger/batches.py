@@ -174,8 +174,7 @@ def corrections(dataset: str) -> Corrections:
     old_or_new = or_(versions.c.age > 1, versions.c.replaces != "")
     with engine().connect() as connection:
         found = list(connection.execute(select(versions).where(old_or_new).order_by(versions.c.age)))
-        in_force = _in_force(connection, dataset, {row.sha256 for row in found if row.age > 1})
-    orphaned = {sha256 for sha256, takers in in_force.items() if all(takers)}  # repeats alone have them now
+        orphaned = _repeated_only(connection, dataset, {row.sha256 for row in found if row.age > 1})
     replaced = []
     for row in (row for row in found if row.age > 1):
         if row.sha256 in orphaned and not row.same_as:
@@ -188,16 +187,12 @@ def corrections(dataset: str) -> Corrections:
     )
 
 
-def _in_force(connection: Connection, dataset: str, contents: Collection[str]) -> dict[str, list[str]]:
-    """By SHA-256, of each file that has these bytes now: the file that brought them for it, or nothing."""
+def _repeated_only(connection: Connection, dataset: str, contents: Collection[str]) -> set[str]:
+    """Those of the contents, by SHA-256, that are in force by files alone which were not taken for them."""
     versions = _versions(dataset).subquery()
-    statement = select(versions.c.sha256, versions.c.same_as).where(
-        versions.c.age == 1, versions.c.sha256 == func.any(list(contents))
-    )
-    found: dict[str, list[str]] = {}
-    for row in connection.execute(statement) if contents else ():
-        found.setdefault(row.sha256, []).append(row.same_as)
-    return found
+    in_force = select(versions.c.sha256).where(versions.c.age == 1, versions.c.sha256.in_(contents))
+    repeated = in_force.group_by(versions.c.sha256).having(func.bool_and(versions.c.same_as != ""))
+    return set(connection.scalars(repeated))
 
 
 def coverages() -> dict[str, Coverage]:
