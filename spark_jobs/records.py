@@ -37,13 +37,23 @@ def of_history(spark: SparkSession, job: CleanJob) -> DataFrame:
 
 
 def _parsed(spark: SparkSession, job: CleanJob, rows: DataFrame, corrections: Corrections) -> DataFrame:
-    current = _marked(spark, rows, corrections.replaced, "_replaced").where("NOT _replaced").drop("_replaced")
+    # A correction is late by nature: what it mends is older than itself.
+    exempt = _marked(spark, rows, corrections.replacing, "_exempt") if job.contract.late_data else rows
+    named = _inherited(spark, exempt, corrections.inherited)
+    current = _marked(spark, named, corrections.replaced, "_replaced").where("NOT _replaced").drop("_replaced")
     if not job.contract.late_data:
         return parsed(current, job.contract).drop("_interval_end")
-    # A correction is late by nature: what it mends is older than itself.
-    exempt = _marked(spark, current, corrections.replacing, "_exempt")
     late_before = F.when(~F.col("_exempt"), F.col("_interval_end") - F.lit(job.contract.late_data))
-    return parsed(exempt, job.contract, late_before).drop("_interval_end", "_exempt")
+    return parsed(current, job.contract, late_before).drop("_interval_end", "_exempt")
+
+
+def _inherited(spark: SparkSession, rows: DataFrame, heirs: Sequence[tuple[str, str, str]]) -> DataFrame:
+    """Rows under the name of the file that has them now."""
+    if not heirs:
+        return rows
+    known = spark.createDataFrame(list(heirs), "_batch_id string, _source_file string, _heir string")
+    named = rows.join(F.broadcast(known), _PAIR, "left")
+    return named.withColumn("_source_file", F.coalesce("_heir", "_source_file")).drop("_heir")
 
 
 def _marked(spark: SparkSession, rows: DataFrame, pairs: Sequence[tuple[str, str]], name: str) -> DataFrame:

@@ -25,6 +25,12 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] = f"sqlite:///{home}/none/airflow.db"
 
 
+@pytest.fixture
+def no_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store's client asks as often as it always does, without resting in between."""
+    monkeypatch.setattr("botocore.retries.standard.ExponentialBackoff.delay_amount", lambda *_: 0)
+
+
 def pytest_unconfigure() -> None:
     """A Spark client that was not stopped would try for minutes, when Python ends, to reach a server that is gone."""
     core = sys.modules.get("pyspark.sql.connect.client.core")

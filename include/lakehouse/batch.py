@@ -34,18 +34,23 @@ class TakenFile(InputFile):
 
 
 class Corrections(BaseModel):
-    """Versions of files, as (batch, uri), that were replaced by a later one, and those that replaced an earlier one."""
+    """Versions of files, as (batch, uri), that were replaced by a later one, and those that replaced an earlier one.
+
+    `inherited` are replaced ones whose bytes another file has still: (batch, uri, that file). Their rows are its rows.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     replaced: tuple[tuple[str, str], ...] = ()
     replacing: tuple[tuple[str, str], ...] = ()
+    inherited: tuple[tuple[str, str, str], ...] = ()
 
     def of(self, batch_ids: Collection[str]) -> Corrections:
         """Those that these batches brought."""
         return Corrections(
             replaced=tuple(pair for pair in self.replaced if pair[0] in batch_ids),
             replacing=tuple(pair for pair in self.replacing if pair[0] in batch_ids),
+            inherited=tuple(heir for heir in self.inherited if heir[0] in batch_ids),
         )
 
 

@@ -239,7 +239,8 @@ def is_cleaned(
 
 def _cleans(contract: Silver, known: Sequence[Batch], mine: Corrections, *before: str) -> list[object]:
     """What makes a batch of silver what it is."""
-    return [contract.version, _taken(known), mine.replaced, *before]
+    inherited = [list(mine.inherited)] if mine.inherited else []
+    return [contract.version, _taken(known), mine.replaced, *inherited, *before]
 
 
 def _taken(known: Sequence[Batch]) -> list[str]:

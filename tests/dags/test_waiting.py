@@ -116,6 +116,7 @@ def test_a_dataset_of_several_inputs_waits_for_one_after_the_other(monkeypatch):
     assert wait.resume(FIRST, {"ready": "silver.customers"}, **deferred.value.kwargs) is None
 
 
+@pytest.mark.usefixtures("no_backoff")
 def test_a_wait_on_a_store_that_does_not_answer_is_handed_to_the_triggerer(monkeypatch):
     from airflow.sdk.exceptions import TaskDeferred
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 
 
 @dataclass(frozen=True)
 class File:
-    """A version of a landing file; the second and later ones are corrections, a repeat brings no rows."""
+    """A version of a landing file; the second and later ones are corrections, a repeat has the rows of another."""
 
     day: date
     key: str
     data: bytes
     version: int
-    repeat: bool
+    repeats: File | None = None
 
 
 class Landing:
@@ -32,23 +32,30 @@ class Landing:
         found = []
         for number, key in enumerate(changed):
             version = 1 + sum(file.key == key for file in self.seen)
-            repeat = self.repeats(day, folder[key], waiting=changed[number:])
-            found.append(File(day, key, folder[key], version, repeat))
+            known = self.known(day, folder[key], waiting=changed[number:])
+            found.append(File(day, key, folder[key], version, known))
             self.seen.append(found[-1])
         return found
 
-    def repeats(self, day: date, data: bytes, waiting: list[str]) -> bool:
-        """Whether a file that counts has these bytes already; those that wait for their turn count no more."""
-        others = [file for file in self.newest().values() if not file.repeat and file.key not in waiting]
-        return any(file.data == data and (file.day == day or not self.days_may_repeat) for file in others)
+    def known(self, day: date, data: bytes, waiting: list[str]) -> File | None:
+        """The version taken with these bytes, if a file has them now; those that wait for their turn do not count."""
+        others = [file for file in self.newest().values() if file.key not in waiting and file.data == data]
+        alike = [file for file in others if file.day == day or not self.days_may_repeat]
+        return (alike[0].repeats or alike[0]) if alike else None
 
     def newest(self) -> dict[str, File]:
         """The newest version of each file."""
         return {file.key: file for file in self.seen}
 
     def current(self, day: date) -> list[File]:
-        """The files of a day that count."""
-        return [file for file in self.newest().values() if file.day == day and not file.repeat]
+        """The files of a day that count: as they are, or, once corrected, under the first name that still has them."""
+        newest = sorted(self.newest().values(), key=lambda file: file.key)
+        heirs: dict[File, str] = {}
+        for file in newest:
+            if file.repeats is not None and file.repeats not in newest:
+                heirs.setdefault(file.repeats, file.key)
+        kept = [replace(taken, key=key) for taken, key in heirs.items()]
+        return [file for file in (*newest, *kept) if file.day == day and file.repeats is None]
 
 
 def same(file: File | None, data: bytes) -> bool:

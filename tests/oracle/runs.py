@@ -34,7 +34,6 @@ class Oracle:
         self.dataset, self.bucket = DATASETS[dataset], bucket
         self.landing = Landing(days_may_repeat=self.dataset.days_may_repeat)
         self.table = table_of(self.dataset)
-        self.judged: dict[File, list[Judged]] = {}
         self.bronze: dict[date, int] = {}
         self.rejected: dict[date, list[Rejected]] = {}
         self.runs: list[Run] = []
@@ -52,12 +51,11 @@ class Oracle:
     def run(self, day: date, folder: Mapping[str, bytes]) -> Run | None:
         """Bronze and silver of a day, whose landing folder holds these files now; None where there is nothing to do."""
         found = self.landing.take(day, folder)
-        taken = [file for file in found if not file.repeat]
+        taken = [file for file in found if file.repeats is None]
         corrected = any(file.version > 1 for file in found)
         if day in self.bronze and not taken and not corrected:
             return None
-        self.judged |= {file: self.judge(file) for file in taken}
-        self.bronze[day] = self.bronze.get(day, 0) + sum(len(self.judged[file]) for file in taken)
+        self.bronze[day] = self.bronze.get(day, 0) + sum(len(self.judge(file)) for file in taken)
         before = self.silver
         counts = self.clean(day)
         feed = () if self.dataset.delivers == "events" else tuple(difference(before, self.silver))
@@ -66,7 +64,7 @@ class Oracle:
 
     def clean(self, day: date) -> dict[str, int]:
         """Bring what a day's current files hold to silver and quarantine, and count it."""
-        found = [judged for file in self.landing.current(day) for judged in self.judged[file]]
+        found = [judged for file in self.landing.current(day) for judged in self.judge(file)]
         accepted, rejected = [f for f in found if not f.reasons], [f for f in found if f.reasons]
         self.rejected[day] = [record.rejected for record in rejected]
         counts = self.table.take(day, accepted, rejected)

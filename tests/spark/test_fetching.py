@@ -58,7 +58,7 @@ def serve(monkeypatch) -> Iterator[Callable[[Store], Store]]:
 
     def begin(store: Store) -> Store:
         servers.append(ThreadingHTTPServer(("127.0.0.1", 0), store.handler()))
-        Thread(target=servers[-1].serve_forever, daemon=True).start()
+        Thread(target=servers[-1].serve_forever, args=(0.01,), daemon=True).start()
         monkeypatch.setenv("LAKEHOUSE_S3_ENDPOINT", f"http://127.0.0.1:{servers[-1].server_port}")
         monkeypatch.setenv("LAKEHOUSE_S3_ACCESS_KEY", "key")
         monkeypatch.setenv("LAKEHOUSE_S3_SECRET_KEY", "secret")
@@ -115,6 +115,7 @@ def test_a_file_that_is_gone_or_changed_fails_in_one_sentence_that_names_it(stor
     ],
     ids=["denied", "busy", "elsewhere", "broken off"],
 )
+@pytest.mark.usefixtures("no_backoff")
 def test_an_error_of_the_store_fails_and_is_never_taken_for_a_damaged_file(store, form, serve):
     serve(store)
     with pytest.raises(LakehouseError, match=rf"^the object store at http://127.0.0.1:\d+ (refused|failed at) {URI}: "):

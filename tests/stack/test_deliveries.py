@@ -21,6 +21,8 @@ from tests.stack.shop import Shop, in_session
 
 SOURCES = tuple(DATASETS)
 FIRST = date(2026, 1, 1)
+# So that one bad record among a day's few is not more than a contract allows.
+SCALES = {"customers": 0.5}
 
 
 @dataclass
@@ -46,7 +48,7 @@ class Story:
 def told(shop: Shop, job: Any, seed: int, days: int) -> Story:
     """Days in a shuffled order, some corrected later, all of them run once more in the end."""
     story, luck = Story(shop, Oracle(shop.source)), Random(seed)
-    recipe = Recipe.of(0.05, seed, DIRT, FIRST + timedelta(days // 2))
+    recipe = Recipe.of(SCALES.get(shop.source, 0.05), seed, DIRT, FIRST + timedelta(days // 2))
     calendar = [FIRST + timedelta(n) for n in range(days)]
     for day in luck.sample(calendar, days):
         shop.put(shop.files(day, recipe))

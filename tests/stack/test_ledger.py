@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import text
 
 from lakehouse import naming
-from lakehouse.batch import DISCARDED, PUBLISHED, Batch, InputFile, TableWrite, TakenFile
+from lakehouse.batch import DISCARDED, PUBLISHED, Batch, Corrections, InputFile, TableWrite, TakenFile
 from lakehouse.catalog import catalog
 from lakehouse.gates.checks import GateResult
 from lakehouse.intervals import Interval
@@ -107,6 +107,27 @@ def test_a_file_with_other_bytes_than_it_was_taken_with_is_a_correction_also_whe
     assert batches.untaken(dataset, [FILE]) == [FILE.model_copy(update={"replaces": second})]
     assert batches.corrections(dataset).replaced == ((first, FILE.uri),)
     assert batches.corrections(dataset).replacing == ((second, FILE.uri),)
+
+
+def test_a_replaced_version_is_the_files_that_has_its_bytes_still(dataset):
+    """First of two by name, however their repeats were noted; of none, once all have other bytes."""
+    a, b, c = f"{dataset}-1", f"{dataset}-2", f"{dataset}-3"
+    names = [f"s3://landing/x/{name}.json" for name in ("again", "more")]
+    take(dataset, a, TAKEN)
+    take(dataset, b, TAKEN.model_copy(update={"uri": names[1], "same_as": FILE.uri, "rows": 0}))
+    take(dataset, c, TAKEN.model_copy(update={"uri": names[0], "same_as": names[1], "rows": 0}))
+    assert batches.corrections(dataset) == Corrections()
+    take(dataset, f"{dataset}-4", TAKEN.model_copy(update={"etag": "4", "sha256": "s4", "replaces": a}))
+    found = batches.corrections(dataset)
+    assert found.inherited == ((a, FILE.uri, names[0]),)
+    assert found.replaced == tuple(sorted([(a, FILE.uri), (a, names[1])])), "and under no other name"
+    other = {"uri": names[0], "etag": "5", "sha256": "s5", "replaces": c}
+    take(dataset, f"{dataset}-5", TAKEN.model_copy(update=other))
+    assert batches.corrections(dataset).inherited == ((a, FILE.uri, names[1]),)
+    take(dataset, f"{dataset}-6", TAKEN.model_copy(update={**other, "uri": names[1], "replaces": b}))
+    found = batches.corrections(dataset)
+    assert found.inherited == ()
+    assert set(found.replaced) == {(a, FILE.uri), *((a, name) for name in names), (c, names[0]), (b, names[1])}
 
 
 def test_content_is_known_by_files_in_force_of_the_same_length(dataset):

@@ -37,18 +37,23 @@ EACH = [COMMITS[0], *(pytest.param(one, marks=pytest.mark.full) for one in (*COM
 
 
 @pytest.fixture
-def session(stack) -> Iterator[Callable[[], SparkSession]]:
-    """Makes sessions on the Connect server as it is then: it may have been killed."""
+def session(stack) -> Iterator[Callable[..., SparkSession]]:
+    """Makes sessions on the Connect server as it is then; `anew`: those before are of one that was killed."""
     made: list[SparkSession] = []
 
-    def open_one() -> SparkSession:
+    def end() -> None:
+        for one in made:
+            with suppress(Exception):
+                one.stop()
+
+    def open_one(*, anew: bool = False) -> SparkSession:
+        if anew:  # Spark asks a process's first session what a time is, whichever one it is used with
+            end()
         made.append(connect(str(uuid4())))
         return made[-1]
 
     yield open_one
-    for one in made:
-        with suppress(Exception):
-            one.stop()
+    end()
 
 
 @pytest.fixture
@@ -175,7 +180,7 @@ def test_a_connect_server_that_is_killed_leaves_a_whole_table(operation, worn, s
         os.kill(pid, signal.SIGKILL)
     eventually(lambda: running.pid("spark") not in (0, pid) and running.healthy(), 180, "Spark is back")
     whole(worn)
-    finished(worn, operation, in_session(session()))
+    finished(worn, operation, in_session(session(anew=True)))
 
 
 def suppressed(work: Callable[[Any], None], job: Any) -> None:

@@ -124,6 +124,18 @@ def test_a_file_that_repeats_another_keeps_its_rows_when_that_one_is_corrected(t
     assert tasks.rows("id") == feed_ids(tasks) == [(3,), (4,), (5,)]
 
 
+@pytest.mark.parametrize(("repeat", "winner"), [("b.json", "old"), ("0.json", "new")])
+def test_what_a_repeat_keeps_stands_under_its_name(tasks, spark, repeat, winner):
+    """Of two records at the same line of the same file, one corrected and one kept, any could win."""
+    tasks.run(spark, {"a.json": lines(one(1, 1, "old"))})
+    tasks.run(spark, {repeat: lines(one(1, 1, "old"))})
+    tasks.run(spark, {"a.json": lines(one(1, 1, "new"))})
+    file = repeat if winner == "old" else "a.json"
+    assert tasks.rows("name, split_part(_source_file, '/', -1)") == [(winner, file)]
+    tasks.run(spark, {repeat: lines(one(2, 1, "other"))})
+    assert tasks.rows("id, name") == feed_replayed(tasks) == [(1, "new"), (2, "other")]
+
+
 def feed_ids(source: Source) -> list[tuple[int]]:
     return [(key,) for key, _ in feed_replayed(source)]
 

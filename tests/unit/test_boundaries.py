@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,9 +42,15 @@ ROOMS = [
 FILES = [(room, file) for room in ROOMS for file in sorted((ROOT / room.folder).rglob("*.py"))]
 
 
+@cache
+def nodes(source: str) -> tuple[ast.AST, ...]:
+    """All of a source's syntax; several tests read the same file."""
+    return tuple(ast.walk(ast.parse(source)))
+
+
 def imports(source: str) -> Iterator[str]:
     """Every module that a source imports, wherever in it; `from a import b` is both a and a.b."""
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes(source):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -70,7 +77,7 @@ def forbidden(room: Room, source: str) -> set[str]:
 def environment_reads(source: str) -> list[str]:
     """Each place that reads the environment itself; to set a variable for a library is no reading."""
     names = {"environ", "environb", "getenv", "getenvb"}
-    tree = list(ast.walk(ast.parse(source)))
+    tree = nodes(source)
     set_here = {n.value for n in tree if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)}
     attributes = [n for n in tree if isinstance(n, ast.Attribute) and n.attr in names and n not in set_here]
     through_os = [f"os.{n.attr}" for n in attributes if isinstance(n.value, ast.Name) and n.value.id == "os"]

@@ -43,17 +43,25 @@ def clone(tmp_path) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def composed(clone) -> dict[str, Any]:
-    """The services as Compose understands them, for a clone after `make env`."""
-    subprocess.run(["sh", ROOT / "include/make-env.sh", clone / ".env"], check=True, capture_output=True)
-    read = parse(clone)
+@pytest.fixture(scope="module")
+def ready(tmp_path_factory) -> Path:
+    """A folder with what Compose reads, after `make env`."""
+    folder = tmp_path_factory.mktemp("clone")
+    shutil.copy(ROOT / "docker-compose.yaml", folder)
+    subprocess.run(["sh", ROOT / "include/make-env.sh", folder / ".env"], check=True, capture_output=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def composed(ready) -> dict[str, Any]:
+    """The services as Compose understands them; tests only read them."""
+    read = parse(ready)
     assert read.returncode == 0, read.stderr
     found: dict[str, Any] = json.loads(read.stdout)["services"]
     return found
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def ours(composed) -> dict[str, Any]:
     return {name: about for name, about in composed.items() if name not in IGNORED}
 
@@ -120,13 +128,13 @@ def test_every_setting_exists_and_has_the_local_default():
     assert set(re.findall(r"LAKEHOUSE_[A-Z0-9_]+", COMPOSE)) - set(defaults) == set()
 
 
-def test_every_port_is_published_on_loopback_as_its_setting_says(composed, clone):
+def test_every_port_is_published_on_loopback_as_its_setting_says(composed, ready):
     ports = [port for about in composed.values() for port in about.get("ports", ())]
     assert {port["host_ip"] for port in ports} == {"127.0.0.1"}
     names = [name for name in Settings.model_fields if name.endswith("_port")]
     assert {int(port["published"]) for port in ports} == {Settings.model_fields[name].default for name in names}
     moved = {f"{PREFIX}{name.upper()}": str(20_000 + n) for n, name in enumerate(names)}
-    found = json.loads(parse(clone, **moved).stdout)["services"]
+    found = json.loads(parse(ready, **moved).stdout)["services"]
     assert {port["published"] for about in found.values() for port in about.get("ports", ())} == set(moved.values())
 
 

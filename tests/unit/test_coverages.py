@@ -54,7 +54,7 @@ class Failing:
 @pytest.fixture
 def failing(monkeypatch) -> Iterator[Failing]:
     found = Failing()
-    thread = threading.Thread(target=found.server.serve_forever)
+    thread = threading.Thread(target=found.server.serve_forever, args=(0.01,))
     thread.start()
     monkeypatch.setenv("LAKEHOUSE_CATALOG_URI", f"http://127.0.0.1:{found.server.server_port}")
     monkeypatch.setenv("LAKEHOUSE_CATALOG_TOKEN", "any")

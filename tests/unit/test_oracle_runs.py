@@ -80,9 +80,21 @@ def test_a_correction_that_is_taken_back_is_a_third_version() -> None:
 def test_bytes_that_no_file_brings_any_more_are_new() -> None:
     shop, wrong = Oracle("orders"), [change(1, 1)]
     shop.run(DAY, put("orders", a=wrong, b=wrong))
-    shop.run(DAY, put("orders", a=[change(1, 2, status="paid")], b=wrong))
+    shop.run(DAY, put("orders", a=[change(1, 2, status="paid")], b=[change(2, 1)]))
     run = shop.run(DAYS[1], put("orders", DAYS[1], again=wrong))
     assert counts(run) == {"rows_in": 1, "superseded": 1}
+
+
+def test_bytes_that_another_file_still_brings_count_under_its_name() -> None:
+    shop, wrong = Oracle("orders"), [change(1, 1), change(2, 1), "oops"]
+    shop.run(DAY, put("orders", a=wrong))
+    assert counts(shop.run(DAYS[1], put("orders", DAYS[1], again=wrong))) == {}
+    shop.run(DAY, put("orders", a=[change(1, 1, status="paid")]))
+    assert statuses(shop) == {1: "new", 2: "new"}, "at the same time and line, the later name wins"
+    assert [(one.day, one.source_file) for one in shop.quarantine] == [
+        (DAY, f"s3://landing/orders/{DAYS[1]}/again.jsonl")
+    ]
+    assert shop.bronze == {DAY: 4, DAYS[1]: 0}
 
 
 def test_a_file_that_changes_its_name_is_taken_under_the_new_one() -> None:

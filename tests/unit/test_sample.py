@@ -123,9 +123,9 @@ def test_a_bad_wish_is_refused_in_one_sentence(bad: dict[str, Any]) -> None:
 # Dirt
 
 
-def kinds(found: Files) -> set[str]:
-    """The kinds of dirt that a reader of the files notices."""
-    result, records = oracle(dated(found)), arrived(found)
+def kinds(found: Files, result: Result) -> set[str]:
+    """The kinds of dirt that a reader of the files notices, where `result` is what the oracle makes of them."""
+    records = arrived(found)
     reasons = {reason for rejected in result.quarantine for reason in rejected.reasons}
     after = [record["after"] for record in records if record["after"]]
     order_of = [((record["after"] or record["before"])["id"], record["ts_ms"]) for record in records]
@@ -148,14 +148,17 @@ def kinds(found: Files) -> set[str]:
 
 
 def test_without_dirt_the_files_are_clean() -> None:
-    assert kinds(files(())) == set()
-    assert oracle(dated(files(()))).quarantine == []
+    found = files(())
+    result = oracle(dated(found))
+    assert kinds(found, result) == set()
+    assert result.quarantine == []
 
 
 @pytest.mark.parametrize("kind", DIRT)
 def test_each_kind_of_dirt_occurs_when_it_is_asked_for_and_only_then(kind: str) -> None:
     implied = {"late": {"late", "out_of_order"}}
-    assert kinds(files([kind])) == implied.get(kind, {kind})
+    found = files([kind])
+    assert kinds(found, oracle(dated(found))) == implied.get(kind, {kind})
 
 
 def test_drift_begins_on_its_day() -> None:
@@ -183,8 +186,9 @@ def test_all_dirt_but_that_of_the_schema_and_of_whole_files_comes_by_itself() ->
 SCALES = {"orders": 0.3, "customers": 6, "products": 6, "clicks": 0.3}  # at which a kind of dirt strikes a few times
 
 
+@cache
 def played(dataset: str, *dirt: str) -> Oracle:
-    """A dataset of which every day was run."""
+    """A dataset of which every day was run; several tests look at the same one, and none runs it on."""
     shop, recipe = Oracle(dataset), Recipe.of(SCALES[dataset], 7, dirt)
     for day in DAYS:
         shop.run(day, dict(folder_files(dataset, day, recipe)))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, or_, select, text, update
+from sqlalchemy import delete, func, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
 from lakehouse.batch import BEGINNING, INTENT, PUBLISHED, UNDONE, Batch, Corrections, InputFile, TakenFile
@@ -165,34 +165,45 @@ def known_content(dataset: str, files: Collection[InputFile], within: Interval |
 
 
 def corrections(dataset: str) -> Corrections:
-    """The file versions that were replaced since, and those that replaced one.
-
-    A version whose bytes another file repeats, and which was taken for both of them, is still that file's.
-    """
+    """The file versions that were replaced since, those that replaced one, and those that are another file's now."""
     corrected = select(inputs.c.uri).where(inputs.c.dataset == dataset, inputs.c.replaces != "")
-    versions = _versions(dataset).where(inputs.c.uri.in_(corrected)).subquery()
+    versions = _versions(dataset).subquery()
     old_or_new = or_(versions.c.age > 1, versions.c.replaces != "")
     with engine().connect() as connection:
-        found = list(connection.execute(select(versions).where(old_or_new).order_by(versions.c.age)))
-        orphaned = _repeated_only(connection, dataset, {row.sha256 for row in found if row.age > 1})
-    replaced = []
+        found = list(connection.execute(select(versions).where(versions.c.uri.in_(corrected), old_or_new)))
+        contents = {row.sha256 for row in found if row.age > 1}
+        alike = select(versions).where(versions.c.sha256.in_(contents)).order_by(versions.c.age, versions.c.uri)
+        repeats = _repeats(list(connection.execute(alike)))
+    replaced, inherited = [], []
     for row in (row for row in found if row.age > 1):
-        if row.sha256 in orphaned and not row.same_as:
-            orphaned.discard(row.sha256)
-        else:
-            replaced.append((row.batch_id, row.uri))
+        others = repeats.get((row.batch_id, row.uri), ())
+        heir = next((other.uri for other in others if other.age == 1), "")
+        replaced += [(row.batch_id, name) for name in {row.uri, *(other.uri for other in others)} - {heir}]
+        inherited += [(row.batch_id, row.uri, heir)] if heir else []
     return Corrections(
         replaced=tuple(sorted(replaced)),
         replacing=tuple(sorted((row.batch_id, row.uri) for row in found if row.replaces)),
+        inherited=tuple(sorted(inherited)),
     )
 
 
-def _repeated_only(connection: Connection, dataset: str, contents: Collection[str]) -> set[str]:
-    """Those of the contents, by SHA-256, that are in force by files alone which were not taken for them."""
-    versions = _versions(dataset).subquery()
-    in_force = select(versions.c.sha256).where(versions.c.age == 1, versions.c.sha256.in_(contents))
-    repeated = in_force.group_by(versions.c.sha256).having(func.bool_and(versions.c.same_as != ""))
-    return set(connection.scalars(repeated))
+def _repeats(alike: Sequence[Any]) -> dict[tuple[str, str], list[Any]]:
+    """By the version (batch, uri) whose rows they share: the versions, newest first, that were noted as its repeats."""
+    found: dict[tuple[str, str], list[Any]] = {}
+    for row in alike:
+        if row.same_as and (shared := _shared(row, alike)):
+            found.setdefault((shared.batch_id, shared.uri), []).append(row)
+    return found
+
+
+def _shared(repeat: Any, alike: Sequence[Any]) -> Any:
+    """The version that was taken for a repeat, which may have been noted as the repeat of a repeat."""
+    row, seen = repeat, {""}
+    while row is not None and row.same_as not in seen:
+        seen.add(row.same_as)
+        named = [one for one in alike if one.uri == row.same_as and one.sha256 == row.sha256]
+        row = next((one for one in named if not one.same_as), next(iter(named), None))
+    return None if row is None or row.same_as else row
 
 
 def coverages() -> dict[str, Coverage]:
