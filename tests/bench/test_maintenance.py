@@ -42,8 +42,8 @@ def test_health_of_a_hundred_thousand_files_beside_ten_thousand(report, tmp_path
         found[files] = json.loads(done.stdout.splitlines()[-1])
         report.add(f"health of {files:,} files", [found[files]["seconds"]])
         report.add(f"health of {files:,} files, memory", [found[files]["mib"]], "MiB")
-    growth = found[MANY]["seconds"] / found[FEW]["seconds"]
-    report.add(f"health of {MANY:,} files / of {FEW:,} (at most {MANY // FEW})", [growth], "×")
+    many, few = [found[MANY]["seconds"]], [found[FEW]["seconds"]]
+    report.ratio(f"health of {MANY:,} files / of {FEW:,}", many, few, at_most=MANY // FEW)
 
 
 @pytest.fixture(scope="module")
@@ -109,8 +109,8 @@ def test_compaction_beside_a_decode_and_encode_and_a_copy_of_the_same_objects(re
     megabytes = size / (1 << 20)
     for name, seconds in (("a copy", copied), ("decode and encode by PyArrow", encoded), ("compaction", packed)):
         report.add(f"{name} of {FILES} files, {megabytes:.0f} MB", [megabytes / seconds], "MB/s")
-    report.add("compaction / decode and encode (at least 0.5)", [encoded / packed], "×")
-    report.add("compaction / copy (at least 0.4)", [copied / packed], "×")
+    report.ratio("speed of compaction / of decode and encode", [encoded], [packed], at_least=0.5)
+    report.ratio("speed of compaction / of a copy", [copied], [packed], at_least=0.4)
 
 
 def spark_jobs(stack) -> int:
@@ -177,4 +177,4 @@ def test_twenty_thousand_small_files_before_and_after(report, spark, stack, stre
         unit = "s" if name.endswith(", s") else ""
         report.add(f"{OBJECTS:,} objects: {name}", [value], unit)
         report.add(f"{OBJECTS:,} objects: {name}, maintained", [after[name]], unit)
-        report.add(f"{OBJECTS:,} objects: {name}, won", [value / max(after[name], 1e-3)], "×")
+        report.ratio(f"{OBJECTS:,} objects: {name}, before / after", [value], [max(after[name], 1e-3)])

@@ -81,7 +81,7 @@ class Proxy:
 def proxied(upstream: str, update: bytes, fault: Fault) -> Iterator[Proxy]:
     """A running proxy before the catalog; in the end, what it holds is let go and waited for."""
     proxy = Proxy(upstream, update, fault)
-    thread = threading.Thread(target=proxy.server.serve_forever, daemon=True)
+    thread = threading.Thread(target=proxy.server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
         yield proxy
