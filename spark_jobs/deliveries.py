@@ -23,6 +23,7 @@ ACTION = "_action"
 # A row moves when another file than the one it came from holds it now, word for word.
 ACTIONS = {"inserted": "insert", "updated": "update", "deleted": "delete", "moved": "move"}
 _MEETING = ("updated", "deleted", "moved")  # a row that is there
+_SHOWN = 3
 OUTCOMES = ("inserted", "updated", "deleted", "unchanged", "superseded", "duplicate")
 
 
@@ -59,6 +60,8 @@ def _changes(spark: SparkSession, job: CleanJob, rows: DataFrame) -> Delivery:
     if suspects is None or (job.reread and suspects.isEmpty()):
         return _judged(contract, accepted, target, gone)
     restated = kept(_restated(spark, job, target, suspects))
+    if refused := _unknown_history(job, restated):
+        return Delivery(restated.limit(0), {}, refused=refused)
     others = accepted.join(suspects, list(contract.key), "left_anti")
     usual = _judged(contract, others, target, gone)
     settled = _tallied(contract, _settled(contract, accepted, restated)).counts
@@ -119,6 +122,23 @@ def _restated(spark: SparkSession, job: CleanJob, target: DataFrame, suspects: D
         .otherwise("unchanged")
     )
     return found.withColumn(OUTCOME, outcome)
+
+
+def _unknown_history(job: CleanJob, restated: DataFrame) -> str:
+    """Why the batch is refused: which version of some keys is the newest lies in records that were let go."""
+    if job.rows_from is None or job.contract.unknown_history == "delete":
+        return ""
+    newest = F.col(job.contract.newest_by[0])
+    doubtful = restated.where(F.col(DELETED).isNull() | (newest < F.lit(job.rows_from)))
+    keys = [tuple(row) for row in doubtful.select(*job.contract.key).limit(_SHOWN).collect()]
+    if not keys:
+        return ""
+    named = "; ".join(", ".join(map(str, key)) for key in keys)
+    return (
+        f"{doubtful.count()} keys are not in the corrected file any more, and {job.contract.reads} has let records "
+        f"from before {job.rows_from} go, which may have been theirs: {named}; deliver the file with a record of each, "
+        "or write unknown_history: delete"
+    )
 
 
 def _settled(contract: Silver, accepted: DataFrame, restated: DataFrame) -> DataFrame:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import date
 from functools import lru_cache
 from typing import Any
 
@@ -27,7 +28,7 @@ from requests.adapters import HTTPAdapter
 from lakehouse.errors import LakehouseError
 from lakehouse.identities import acting, identity
 from lakehouse.intervals import Coverage
-from lakehouse.naming import ABSORBED, CATALOG, COVERAGE
+from lakehouse.naming import ABSORBED, CATALOG, COVERAGE, ROWS_FROM
 from lakehouse.roles import Role
 from lakehouse.settings import Settings, settings
 
@@ -158,6 +159,12 @@ def history(found: Table, snapshot_id: int | None) -> list[Snapshot]:
 def coverage(found: Table | None) -> Coverage:
     """The intervals that a table's main holds."""
     return Coverage.loads(found.properties.get(COVERAGE) if found else None)
+
+
+def rows_from(found: Table | None) -> date | None:
+    """The day before which a table's rows were let go, if they were: what is there of earlier days is not all."""
+    told = found.properties.get(ROWS_FROM) if found else None
+    return date.fromisoformat(told) if told else None
 
 
 def absorbed(found: Table | None) -> dict[str, Any]:

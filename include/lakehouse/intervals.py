@@ -41,6 +41,11 @@ class Interval:
         return [self.start.date() + timedelta(n) for n in range((last - self.start.date()).days + 1)]
 
 
+def is_gone(interval: Interval, kept_from: date | None) -> bool:
+    """Whether the records of an interval, or some of them, were let go by a table that keeps those from a day on."""
+    return kept_from is not None and interval.start.date() < kept_from
+
+
 def typed(interval: Interval, timezone: str) -> str:
     """An interval as commands take it: by its day in the dataset's zone, or by its start where a day has several."""
     # The day on which clocks go forward has 23 hours.

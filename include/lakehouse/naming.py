@@ -15,6 +15,8 @@ NAMESPACES = (*LAYERS, "quarantine", "ops")
 
 COVERAGE = "lakehouse.coverage"
 ABSORBED = "lakehouse.absorbed"
+# The day before which rows were let go: a property of the table, and of the version that let them go.
+ROWS_FROM = "lakehouse.rows-from"
 # Each snapshot's summary says where it comes from.
 BATCH = "lakehouse.batch-id"
 INPUTS = "lakehouse.inputs"

@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from itertools import takewhile
 from typing import Any
 
 from lakehouse import naming
 from lakehouse.batch import DISCARDED, PUBLISHED, Batch, Corrections, TableWrite
-from lakehouse.catalog import absorbed, coverage, history, ref_snapshot, table
-from lakehouse.changes import changed_days
+from lakehouse.built import days_to_build
+from lakehouse.catalog import coverage, history, ref_snapshot, rows_from, table
 from lakehouse.contracts.model import AnyContract, Bronze, Contract, Gold, Silver
 from lakehouse.errors import LakehouseError
-from lakehouse.intervals import Interval
+from lakehouse.intervals import Interval, is_gone
 from lakehouse.jobs import BuildJob, CleanJob, IngestJob, InputBatch
 from lakehouse.landing import data_files
 from lakehouse.ledger import batches
@@ -145,6 +145,13 @@ def _plan_ingest(contract: Bronze, interval: Interval, attempt: Attempt) -> Plan
     files = tuple(batches.untaken(contract.dataset, data_files(contract, interval.start)))
     if not files and _covered(contract, interval):
         return None
+    kept_from = rows_from(table(contract.dataset))
+    if is_gone(interval, kept_from):
+        what = f"{len(files)} files that were not taken" if files else "no files"
+        raise LakehouseError(
+            f"{contract.dataset} let its rows from before {kept_from} go, and landing has {what} for {interval}; "
+            "deliver them for an interval that is kept"
+        )
     batch = _batch(contract, interval, attempt, [[f.uri, f.etag, f.replaces] for f in files], {})
     if not files and table(contract.dataset):
         return Plan(batch, None)
@@ -153,7 +160,7 @@ def _plan_ingest(contract: Bronze, interval: Interval, attempt: Attempt) -> Plan
         contract=contract,
         files=files,
         ingested_at=datetime.now(UTC),
-        known=batches.known_content(contract.dataset, files, within),
+        known=batches.known_content(contract.dataset, files, within, kept_from),
         **_shared(contract, batch, attempt, "ingest"),
     )
     return Plan(batch, job)
@@ -165,6 +172,14 @@ def _plan_clean(contract: Silver, interval: Interval, attempt: Attempt) -> Plan 
     source = table(contract.reads)  # after what is known of it: it may hold more than that, and not less
     if interval not in coverage(source):
         raise NotReady(f"{contract.reads} does not hold {interval} yet")
+    kept_from = rows_from(source)
+    if is_gone(interval, kept_from):
+        if _covered(contract, interval):
+            return None
+        raise LakehouseError(
+            f"{contract.reads} let its rows from before {kept_from} go: {interval} cannot be built any more; "
+            f"let {contract.dataset} start later"
+        )
     if not known:
         raise LakehouseError(f"{contract.reads} holds {interval}, but the ledger knows no batch; restore the ledger")
     taken = _taken(known)
@@ -177,7 +192,7 @@ def _plan_clean(contract: Silver, interval: Interval, attempt: Attempt) -> Plan 
         return None
 
     def batch_after(*before: str) -> Batch:
-        content = _cleans(contract, known, mine, *before)
+        content = _cleans(contract.version, known, mine, *before)
         return _batch(contract, interval, attempt, content, {contract.reads: snapshot})
 
     batch = batch_after()
@@ -199,6 +214,7 @@ def _plan_clean(contract: Silver, interval: Interval, attempt: Attempt) -> Plan 
         history=_history(contract, known) if looks_back else (),
         all_corrections=every if looks_back else Corrections(),
         outdated=outdated,
+        rows_from=kept_from,
         **feed_state(contract),
         **_shared(contract, batch, attempt, "clean"),
     )
@@ -225,22 +241,29 @@ def feed_state(contract: Silver) -> dict[str, Any]:
 
 
 def is_cleaned(
-    contract: Silver, interval: Interval, known: Sequence[Batch], mine: Corrections, done: Sequence[str]
+    contract: Silver,
+    interval: Interval,
+    known: Sequence[Batch],
+    mine: Corrections,
+    done: Sequence[str],
+    version: str | None = None,
 ) -> bool:
     """Whether the newest of the interval's batches is made from just these of its input, under this contract.
 
-    `mine` are the corrections that these brought, `done` the ids of the interval's own batches, newest first.
+    `mine` are the corrections that these brought, `done` the ids of the interval's own batches, newest first;
+    `version` is that of another contract, if one is meant.
     """
-    contents = (_cleans(contract, known, mine), _cleans(contract, known, mine, *done[1:2]))
+    under = version or contract.version
+    contents = (_cleans(under, known, mine), _cleans(under, known, mine, *done[1:2]))
     return bool(done) and done[0] in [
         naming.batch_id(contract.dataset, interval, naming.digest(content)) for content in contents
     ]
 
 
-def _cleans(contract: Silver, known: Sequence[Batch], mine: Corrections, *before: str) -> list[object]:
+def _cleans(version: str, known: Sequence[Batch], mine: Corrections, *before: str) -> list[object]:
     """What makes a batch of silver what it is."""
     inherited = [list(mine.inherited)] if mine.inherited else []
-    return [contract.version, _taken(known), mine.replaced, *inherited, *before]
+    return [version, _taken(known), mine.replaced, *inherited, *before]
 
 
 def _taken(known: Sequence[Batch]) -> list[str]:
@@ -261,7 +284,7 @@ def _plan_build(contract: Gold, interval: Interval, attempt: Attempt) -> Plan | 
         if interval not in coverage(source):
             raise NotReady(f"{name} does not hold {interval} yet")
     snapshots = {name: ref_snapshot(source) for name, source in sources.items()}
-    days = _days_to_build(contract, snapshots)
+    days, kept_from = days_to_build(contract, snapshots)
     if days == () and _covered(contract, interval):
         return None
     content = [contract.version, snapshots, days]
@@ -274,21 +297,5 @@ def _plan_build(contract: Gold, interval: Interval, attempt: Attempt) -> Plan | 
     if days == () and table(contract.dataset):
         return Plan(batch, None, properties=kept)
     shared = _shared(contract, batch, attempt, "build")
-    return Plan(batch, BuildJob(contract=contract, input_snapshots=snapshots, days=days, **shared), properties=kept)
-
-
-def _days_to_build(contract: Gold, snapshots: dict[str, int | None]) -> tuple[date, ...] | None:
-    """The days whose input changed since the last build; None: all of them; (): none."""
-    own = table(contract.dataset)
-    last = absorbed(own)
-    before = last.get("inputs", {})
-    if last.get("contract") == contract.version and before == snapshots:
-        return ()
-    moved = [name for name, snapshot in snapshots.items() if before.get(name) != snapshot]
-    path = next(iter(contract.rebuild.values()), "")
-    dataset, _, column = path.rpartition(".")
-    if last.get("contract") != contract.version or moved != [dataset]:
-        return None
-    source, snapshot = table(dataset), snapshots[dataset]
-    days = changed_days(source, column, before.get(dataset), snapshot) if source and snapshot else None
-    return tuple(sorted(days)) if days is not None else None
+    job = BuildJob(contract=contract, input_snapshots=snapshots, days=days, rows_from=kept_from, **shared)
+    return Plan(batch, job, properties=kept)

@@ -55,9 +55,14 @@ def batch_of(snapshot: Snapshot) -> str | None:
 
 
 def is_maintenance(snapshot: Snapshot) -> bool:
-    """Whether a version was made by maintenance: no row is different in it."""
+    """Whether a version was made by maintenance: no row that its contract keeps is different in it."""
     summary = snapshot.summary
-    return summary is not None and summary.operation == Operation.REPLACE
+    return summary is not None and (summary.operation == Operation.REPLACE or lets_go(snapshot))
+
+
+def lets_go(snapshot: Snapshot) -> bool:
+    """Whether a version was made by letting old rows go."""
+    return snapshot.summary is not None and naming.ROWS_FROM in snapshot.summary.additional_properties
 
 
 def origin(found: Table, snapshot_id: int | None) -> Origin | None:

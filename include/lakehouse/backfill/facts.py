@@ -16,10 +16,10 @@ from lakehouse.backfill.outdated import NEW_FILES, Moved, built, cleaned
 from lakehouse.backfill.plan import Facts, Mode, Plan, plan
 from lakehouse.backfill.scope import Contracts, beginning_in, in_order, overlapping
 from lakehouse.batch import UNDONE, InputFile
-from lakehouse.catalog import absorbed, coverage, history, ref_snapshot, table
+from lakehouse.catalog import absorbed, coverage, history, ref_snapshot, rows_from, table
 from lakehouse.contracts.model import AnyContract, Bronze, Gold, Silver
 from lakehouse.errors import LakehouseError
-from lakehouse.intervals import Interval
+from lakehouse.intervals import Interval, is_gone
 from lakehouse.ledger import batches
 from lakehouse.provenance import batch_of, is_maintenance
 
@@ -133,10 +133,10 @@ def _awaited(contract: Bronze, intervals: Sequence[Interval]) -> dict[Interval, 
 
 
 def _of_silver(contract: Silver, intervals: Sequence[Interval], failed: frozenset[Interval]) -> Facts:
-    held = coverage(table(contract.dataset))
+    held, kept_from = coverage(table(contract.dataset)), rows_from(table(contract.reads))
     outdated = cleaned(
         contract,
-        [one for one in intervals if one in held],
+        [one for one in intervals if one in held and not is_gone(one, kept_from)],
         batches.settled(contract.reads),
         batches.corrections(contract.reads),
         batches.published(contract.dataset),

@@ -15,14 +15,26 @@ REGULATED = timedelta(days=7 * 365)
 
 
 class Retention(Strict):
-    """How long a table can be read as it was."""
+    """How long rows stay, and how long a table can be read as it was."""
 
+    rows: Duration | None = Field(
+        None,
+        description="Rows whose partition is of a time longer ago are deleted by maintenance, once everybody who reads "
+        "the dataset has taken them; left out: they stay. Their bytes go when no version names them any more.",
+    )
     snapshots: Duration = Field(description="How long old snapshots can be read.")
     keep_last: int = Field(5, ge=1, description="Snapshots kept whatever their age.")
     branches: Duration = Field(
         "7d", validate_default=True, description="How long the branch of a batch that failed its audit is kept."
     )
     regulated: bool = Field(False, description="Snapshots are kept for seven years at least.")
+
+    @field_validator("rows")
+    @classmethod
+    def _whole_days(cls, age: timedelta | None) -> timedelta | None:
+        if age is not None and (age < timedelta(days=1) or age % timedelta(days=1)):
+            raise ValueError("rows go by whole days; write 1d or more")
+        return age
 
     @property
     def history(self) -> timedelta:

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from lakehouse.contracts.gates import elsewhere
+from lakehouse.contracts.lifetimes import readers_of_what_goes
 from lakehouse.contracts.model import MODELS, AnyContract, Bronze, Gold, Silver
 from lakehouse.contracts.problems import Problem, mapping, problems_of
 from lakehouse.contracts.sla import without_rival
@@ -114,18 +115,26 @@ def _read(file: Path, layer: str, layers: Path, defaults: dict[str, Any]) -> Any
 def _relations(found: dict[str, AnyContract], known: dict[str, Path]) -> Iterator[tuple[str, str, str]]:
     """Problems between contracts, as (dataset, field, message): inputs or columns that are not there, circles."""
     for name, contract in found.items():
-        for source in contract.inputs:
-            if source not in known:
-                yield name, "reads", f"no dataset '{source}'{suggest(source, known)}"
         if isinstance(contract, Silver) and contract.delivers == "snapshot":
             yield from _repeats_taken(contract, found)
-        if isinstance(contract, Gold):
-            for field, message in _rebuild_columns(contract, found):
-                yield name, field, message
-        for field, message in _gates_elsewhere(contract, found, known):
+        for field, message in _of_others(contract, found, known):
             yield name, field, message
-        if circle := _circle(name, found):
-            yield name, "reads", f"goes in a circle: {' → '.join(circle)}; remove one of these"
+
+
+def _of_others(
+    contract: AnyContract, found: dict[str, AnyContract], known: dict[str, Path]
+) -> Iterator[tuple[str, str]]:
+    """What is wrong with one contract because of others, as (field, message)."""
+    for source in contract.inputs:
+        if source not in known:
+            yield "reads", f"no dataset '{source}'{suggest(source, known)}"
+    if isinstance(contract, Gold):
+        yield from _rebuild_columns(contract, found)
+    yield from _gates_elsewhere(contract, found, known)
+    if contract.retention.rows:
+        yield from (("retention.rows", message) for message in readers_of_what_goes(contract, found.values()))
+    if circle := _circle(contract.dataset, found):
+        yield "reads", f"goes in a circle: {' → '.join(circle)}; remove one of these"
 
 
 def _repeats_taken(contract: Silver, found: dict[str, AnyContract]) -> Iterator[tuple[str, str, str]]:

@@ -69,7 +69,7 @@ class Contract(Strict):
     _COSMETIC: ClassVar[tuple[str, ...]] = (
         *("description", "owner", "schedule", "start", "end"),
         *("gates", "sla", "retention", "maintenance", "update_mode"),
-        *("most_rejected", "most_deleted", "change_feed"),
+        *("most_rejected", "most_deleted", "change_feed", "unknown_history"),
     )
 
     @model_validator(mode="after")
@@ -99,6 +99,17 @@ class Contract(Strict):
     @property
     def column_names(self) -> tuple[str, ...]:
         return tuple(self.column_types)
+
+    @property
+    def time_partition(self) -> str | None:
+        """The first column of a date or time that the table is partitioned by."""
+        columns = [partition_column(field) or "" for field in self.partition_by]
+        return next((name for name in columns if self.column_types[name] in ("date", "timestamp")), None)
+
+    def lives_by(self, table: str) -> str | None:
+        """The column by whose time the rows of one of the dataset's tables grow old; None: they never do."""
+        of_companions = {quarantine_table(self.dataset): "_interval_start", feed_table(self.dataset): "_changed_at"}
+        return self.time_partition if table == self.dataset else of_companions.get(table)
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -195,6 +206,11 @@ class Silver(Shaped):
     change_feed: bool = Field(
         False, description="Keep every change, before and after, in silver.<name>_changes for incremental readers."
     )
+    unknown_history: Literal["refuse", "delete"] = Field(
+        "refuse",
+        description="A corrected file lacks a key that it brought, and earlier records of the key may have gone with "
+        "old rows of bronze: refuse the batch, or delete the key.",
+    )
     delete_when: str = Field("", description="SQL condition on the record's top-level fields that makes it a delete.")
     late_data: Duration | None = Field(None, description="Changes older than this at the interval's end are rejected.")
     update_mode: Literal["merge_on_read", "copy_on_write"] = Field(
@@ -210,12 +226,6 @@ class Silver(Shaped):
         gone = (tombstone_table(self.dataset),) if self.delivers == "changes" else ()
         feed = (feed_table(self.dataset),) if self.change_feed else ()
         return self.dataset, quarantine_table(self.dataset), *gone, *feed
-
-    @property
-    def time_partition(self) -> str | None:
-        """The first column of a date or time that the table is partitioned by."""
-        columns = [partition_column(field) or "" for field in self.partition_by]
-        return next((name for name in columns if self.columns[name].type in ("date", "timestamp")), None)
 
     def _faults(self) -> Iterator[Fault]:
         yield from super()._faults()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, date, datetime, time
 from typing import Any
 
 from sqlalchemy import delete, func, or_, select, text, update
@@ -150,8 +150,13 @@ def untaken(dataset: str, files: Collection[InputFile]) -> list[InputFile]:
     return sorted([*fresh, *corrected], key=lambda f: f.uri)
 
 
-def known_content(dataset: str, files: Collection[InputFile], within: Interval | None) -> dict[str, str]:
-    """By SHA-256, the other files in force that are as long as one of these; of one interval only, or of all."""
+def known_content(
+    dataset: str, files: Collection[InputFile], within: Interval | None, kept_from: date | None = None
+) -> dict[str, str]:
+    """By SHA-256, the other files in force that are as long as one of these; of one interval only, or of all.
+
+    Not those whose rows the table has let go: bytes that come again after that are news.
+    """
     versions = _versions(dataset).subquery()
     statement = select(versions.c.sha256, versions.c.uri).where(
         versions.c.age == 1,
@@ -160,6 +165,9 @@ def known_content(dataset: str, files: Collection[InputFile], within: Interval |
     )
     if within is not None:
         statement = statement.where(versions.c.interval_start == within.start)
+    if kept_from is not None:
+        kept = datetime.combine(kept_from, time.min, UTC)
+        statement = statement.where(versions.c.interval_start >= kept)
     with engine().connect() as connection:
         return {row.sha256: row.uri for row in connection.execute(statement.order_by(versions.c.uri.desc()))}
 

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from pyiceberg.table import Table
 from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
 
 from lakehouse import jobs, naming
 from lakehouse.catalog import catalog, table
+from lakehouse.contracts.load import loaded
+from lakehouse.contracts.model import AnyContract
 from lakehouse.errors import LakehouseError
-from lakehouse.jobs import Call, Maintained, MaintainJob
+from lakehouse.jobs import Call, LetGoJob, Maintained, MaintainJob
 from lakehouse.ledger import leases
+from lakehouse.maintenance.lifetimes import let_go
 from lakehouse.maintenance.orphans import look_again
+from lakehouse.maintenance.readers import not_yet_taken
 from lakehouse.maintenance.step import Step
 from lakehouse.plan import Attempt
 from lakehouse.retention import versions_at_rest
 
-RunJob = Callable[[MaintainJob], None]
+RunJob = Callable[[MaintainJob | LetGoJob], None]
 
 
 class LeaseLost(LakehouseError):
@@ -47,21 +52,45 @@ def look_for_orphans(found: Table, step: Step, tools: Tools) -> Maintained:
     return listed
 
 
-def act(step: Step, tools: Tools, listed: Maintained) -> Maintained:
+def act(contract: AnyContract, step: Step, tools: Tools, listed: Maintained) -> Maintained:
     """Do it, if the lease is still ours; of orphans, what was `listed` before."""
     if step.operation == "set_properties":
         return _set_properties(step)
+    if step.operation == "delete_old_rows":
+        return _let_go(contract, step, tools)
     call = _call(step)
     if step.operation == "remove_orphan_files":
         if not listed.files:
             return listed
         call = call.model_copy(update={"dry_run": False})
-    if not leases.renew(tools.dataset, tools.attempt.run, tools.attempt.id):
-        raise lost(tools.dataset)
+    _still_ours(tools)
     if step.operation != "expire_snapshots":
         return _called(step, call, "", tools)
     with versions_at_rest(step.table, tools.attempt.run, tools.attempt.id):
         return _called(step, call, "", tools)
+
+
+def _still_ours(tools: Tools) -> None:
+    if not leases.renew(tools.dataset, tools.attempt.run, tools.attempt.id):
+        raise lost(tools.dataset)
+
+
+def _let_go(contract: AnyContract, step: Step, tools: Tools) -> Maintained:
+    """Rows that are past their time, unless somebody has yet to take them: the plan may be old."""
+    column = contract.lives_by(step.table)
+    if column is None or step.rows_from is None:
+        return Maintained(counters={})
+    if why := not_yet_taken(step.table, step.rows_from, loaded()):
+        raise LakehouseError(f"{step.table}: rows from before {step.rows_from} stay: {why}")
+    _still_ours(tools)
+    return let_go(_there(step), step, column, _job(step, "", tools), tools.run)
+
+
+def _there(step: Step) -> Table:
+    found = table(step.table)
+    if found is None:
+        raise LakehouseError(f"{step.table} is gone; it was there a moment ago")
+    return found
 
 
 def _call(step: Step) -> Call:
@@ -71,9 +100,7 @@ def _call(step: Step) -> Call:
 
 
 def _set_properties(step: Step) -> Maintained:
-    found = table(step.table)
-    if found is None:
-        raise LakehouseError(f"{step.table} is gone; it was there a moment ago")
+    found = _there(step)
     same = AssertTableUUID(uuid=found.metadata.table_uuid)
     catalog().commit_table(found, (same,), (SetPropertiesUpdate(updates=step.properties),))
     return Maintained(counters={"properties": len(step.properties)})
@@ -81,15 +108,18 @@ def _set_properties(step: Step) -> Maintained:
 
 def _called(step: Step, call: Call, what: str, tools: Tools) -> Maintained:
     """One of Iceberg's procedures, as a Spark job."""
-    parts = (step.operation, str(tools.number), what, naming.dag_id(step.table))
-    verb = "-".join(part for part in parts if part)
-    job = MaintainJob(
-        key=naming.job_key(tools.dataset, tools.attempt.id, verb),
-        session_id=tools.attempt.session(verb),
-        stale_sessions=tools.attempt.stale_sessions(verb),
-        table=step.table,
-        call=call,
-    )
+    job = MaintainJob(**_job(step, what, tools), table=step.table, call=call)
     jobs.hand_over(job)
     tools.run(job)
     return jobs.maintained(job.key)
+
+
+def _job(step: Step, what: str, tools: Tools) -> dict[str, Any]:
+    """What every job of a step knows."""
+    parts = (step.operation, str(tools.number), what, naming.dag_id(step.table))
+    verb = "-".join(part for part in parts if part)
+    return {
+        "key": naming.job_key(tools.dataset, tools.attempt.id, verb),
+        "session_id": tools.attempt.session(verb),
+        "stale_sessions": tools.attempt.stale_sessions(verb),
+    }

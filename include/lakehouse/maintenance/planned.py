@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -13,6 +13,7 @@ from lakehouse.errors import LakehouseError
 from lakehouse.health.model import TableHealth
 from lakehouse.health.score import MANIFEST_BYTES
 from lakehouse.jobs import Call
+from lakehouse.maintenance.lifetimes import Going, is_old
 from lakehouse.maintenance.rewriting import purges, rewrites
 from lakehouse.maintenance.step import Plan, Step
 from lakehouse.wording import size
@@ -36,6 +37,8 @@ class Seen:
     wanted: Mapping[str, str] = field(default_factory=dict)  # the contract's
     last_done: Mapping[str, datetime] = field(default_factory=dict)  # each operation's
     orphans_refused: str = ""  # why files that no version names must not be removed
+    going: Going | None = None  # rows that are past their time
+    rows_held: str = ""  # who has yet to take them
 
     @property
     def policy(self) -> Maintenance:
@@ -45,15 +48,17 @@ class Seen:
 def plan(seen: Seen) -> Plan:
     """What the table needs, in this order; nothing where it is healthy."""
     own = seen.name == seen.contract.dataset
-    packed, later = rewrites(seen.name, seen.policy, seen.health, seen.open_from, sort=own)
-    purged, unpurged = purges(seen.name, seen.policy, seen.health, seen.open_from, seen.now, sort=own)
-    steps = [*_properties(seen), *purged, *packed, *_manifests(seen), *_expiry(seen)]
+    let_go, held = _old_rows(seen)
+    staying = _without_old(seen.health, let_go)
+    packed, later = rewrites(seen.name, seen.policy, staying, seen.open_from, sort=own)
+    purged, unpurged = purges(seen.name, seen.policy, staying, seen.open_from, seen.now, sort=own)
+    steps = [*_properties(seen), *let_go, *purged, *packed, *_manifests(seen), *_expiry(seen)]
     orphans = orphans_due(seen.policy, seen.last_done, seen.now) and seen.health.snapshot_id is not None
     if orphans and seen.orphans_refused:
         later.append(f"files that no version names are not looked for: {seen.orphans_refused}")
     elif orphans:
         steps.append(_orphans(seen))
-    return Plan(table=seen.name, steps=tuple(steps), put_off=(*unpurged, *later))
+    return Plan(table=seen.name, steps=tuple(steps), put_off=(*held, *unpurged, *later))
 
 
 def orphans_due(policy: Maintenance, last_done: Mapping[str, datetime], now: datetime) -> bool:
@@ -68,6 +73,33 @@ def orphans_before(policy: Maintenance, now: datetime) -> datetime:
         age, floor = write_duration(policy.orphans_after), write_duration(ORPHANS_FLOOR)
         raise TooYoung(f"files of {age} may belong to a write that is not done; orphans_after is {floor} at least")
     return now - policy.orphans_after
+
+
+def _old_rows(seen: Seen) -> tuple[list[Step], list[str]]:
+    """Rows that are past their time go, once everybody has taken them."""
+    found, kept = seen.going, seen.contract.retention.rows
+    if found is None or kept is None:
+        return [], []
+    what = f"{found.rows} rows in {found.files} files are from before {found.before}"
+    if seen.rows_held:
+        return [], [f"{what}, and stay as {seen.rows_held}"]
+    step = Step(
+        table=seen.name,
+        operation="delete_old_rows",
+        reason=f"{what}, past the {write_duration(kept)} that the contract keeps",
+        does=f"Takes whole partitions, {size(found.bytes)}, out of the table's newest version; reads and writes no "
+        "data. Older versions have these rows until they expire, pinned ones for ever.",
+        rows_from=found.before,
+    )
+    return [step], []
+
+
+def _without_old(health: TableHealth, let_go: Sequence[Step]) -> TableHealth:
+    """What stays: it would be in vain to pack what goes."""
+    before = next((step.rows_from for step in let_go), None)
+    if before is None:
+        return health
+    return health.model_copy(update={"partitions": tuple(p for p in health.partitions if not is_old(p.ends, before))})
 
 
 def _properties(seen: Seen) -> list[Step]:

@@ -6,13 +6,16 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from lakehouse.catalog import coverage, table
+from lakehouse.contracts.load import loaded
 from lakehouse.contracts.model import AnyContract, Contract
 from lakehouse.health.inspected import Inspected, inspect
 from lakehouse.intervals import Coverage
 from lakehouse.ledger import maintenance as log
 from lakehouse.maintenance.expiry import bounds, expirable
+from lakehouse.maintenance.lifetimes import going, limit
 from lakehouse.maintenance.orphans import refusal
 from lakehouse.maintenance.planned import Seen, orphans_due, plan
+from lakehouse.maintenance.readers import not_yet_taken
 from lakehouse.maintenance.step import Plan
 from lakehouse.table_properties import wanted
 
@@ -41,6 +44,7 @@ def _seen(one: Inspected, open_from: datetime | None, now: datetime) -> Seen:
         return Seen(one.name, one.contract, one.health, now)
     done = log.last_done(one.name)
     due = orphans_due(one.contract.maintenance, done, now)
+    old = going(one.health, limit(one.contract, one.name, found, now))
     return Seen(
         name=one.name,
         contract=one.contract,
@@ -52,4 +56,6 @@ def _seen(one: Inspected, open_from: datetime | None, now: datetime) -> Seen:
         wanted=wanted(one.contract, one.name),
         last_done=done,
         orphans_refused=refusal(one.name, found) if due else "",
+        going=old,
+        rows_held=not_yet_taken(one.name, old.before, loaded()) if old else "",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -10,6 +11,7 @@ from lakehouse.jobs import Call
 
 Operation = Literal[
     "set_properties",
+    "delete_old_rows",
     "rewrite_data_files",
     "rewrite_manifests",
     "expire_snapshots",
@@ -29,6 +31,7 @@ class Step(BaseModel):
     bytes: int = Field(0, description="About as much is read and written again.")
     call: Call | None = None
     properties: dict[str, str] = {}
+    rows_from: date | None = Field(None, description="Rows of earlier days go.")
 
 
 class Plan(BaseModel):

@@ -11,6 +11,7 @@ from lakehouse.wording import size
 
 _TITLES = {
     "set_properties": "Settings",
+    "delete_old_rows": "Let old rows go",
     "rewrite_data_files": "Pack small files together",
     "rewrite_manifests": "Merge lists of files",
     "expire_snapshots": "Forget old versions",
@@ -19,7 +20,7 @@ _TITLES = {
 INTRODUCTION = (
     "A table is a set of files, and a list that says which of them make up each of its versions. Writing leaves small\n"
     "files, deleted rows and old versions behind, which make reading slow and storage full. None of what follows\n"
-    "changes a row that anybody can read."
+    "changes a row that its contract keeps."
 )
 
 
