@@ -13,7 +13,7 @@ from spark_jobs.keeping import kept
 from spark_jobs.readers import FILES, RECORDS, reader
 
 BYTES_PER_READER = 16 << 20
-FILES_PER_READER = 500
+FILES_PER_READER = 2_500
 
 
 def ingest(spark: SparkSession, job: IngestJob) -> Written:

@@ -12,9 +12,10 @@ import pytest
 
 from lakehouse import store as stores
 from lakehouse.errors import LakehouseError
-from lakehouse.settings import settings
+from lakehouse.identities import Identity
+from lakehouse.settings import Settings, settings
 from spark_jobs.readers import reader
-from spark_jobs.readers.content import AHEAD, SMALL_BYTES, Planned, fetched, in_order
+from spark_jobs.readers.content import AHEAD, SMALL_BYTES, Planned, _bucket, fetched, in_order
 from tests.spark.reading import files, rows_of, source
 
 URI = "s3://landing/orders/a"
@@ -120,6 +121,14 @@ def test_an_error_of_the_store_fails_and_is_never_taken_for_a_damaged_file(store
     serve(store)
     with pytest.raises(LakehouseError, match=rf"^the object store at http://127.0.0.1:\d+ (refused|failed at) {URI}: "):
         rows_of(reader(source(form))(files(URI)))
+
+
+@pytest.mark.parametrize(
+    ("path_style", "address"), [(True, "https://s3.example.org"), (False, "https://landing.s3.example.org")]
+)
+def test_small_files_are_asked_for_where_the_bucket_is(path_style, address):
+    given = Settings(s3_endpoint="https://s3.example.org", s3_path_style=path_style)
+    assert _bucket("landing", given, Identity("key", "secret", "")).config["endpoint"] == address
 
 
 def test_bytes_stay_packed_though_the_store_says_how(serve):
