@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 
@@ -15,8 +14,6 @@ from lakehouse.jobs import (
     BuildJob,
     CleanJob,
     IngestJob,
-    Job,
-    LetGoJob,
     Maintained,
     MaintainJob,
     ReplayJob,
@@ -30,7 +27,6 @@ from spark_jobs.clean import clean
 from spark_jobs.errors import one_sentence, trace
 from spark_jobs.ingest import ingest
 from spark_jobs.keeping import keeping
-from spark_jobs.let_go import let_go
 from spark_jobs.maintain import maintain
 from spark_jobs.replay import replay
 from spark_jobs.session import spark_session
@@ -42,21 +38,28 @@ def parse_args(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-_VERBS: dict[type[Job], Callable[[SparkSession, Any], Written | Audited | Maintained]] = {
-    IngestJob: ingest,
-    CleanJob: clean,
-    ReplayJob: replay,
-    BuildJob: build,
-    AuditJob: audit,
-    MaintainJob: maintain,
-    LetGoJob: let_go,
-}
-
-
-def run(spark: SparkSession, job: Job) -> None:
+def run(spark: SparkSession, job: IngestJob | CleanJob | BuildJob | AuditJob | MaintainJob) -> None:
     """Do the job and answer."""
     with keeping():
-        answer(job.key, _VERBS[type(job)](spark, job))
+        answer(job.key, _done(spark, job))
+
+
+def _done(
+    spark: SparkSession, job: IngestJob | CleanJob | BuildJob | AuditJob | MaintainJob
+) -> Written | Audited | Maintained:
+    match job:
+        case IngestJob():
+            return ingest(spark, job)
+        case ReplayJob():
+            return replay(spark, job)
+        case CleanJob():
+            return clean(spark, job)
+        case BuildJob():
+            return build(spark, job)
+        case AuditJob():
+            return audit(spark, job)
+        case MaintainJob():
+            return maintain(spark, job)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

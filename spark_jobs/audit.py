@@ -8,7 +8,7 @@ from typing import Any, assert_never
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse.contracts.model import Silver
+from lakehouse.contracts.model import Gold, Silver
 from lakehouse.gates.checks import (
     Broken,
     Check,
@@ -27,7 +27,7 @@ from lakehouse.gates.checks import (
 )
 from lakehouse.jobs import Audited, AuditJob
 from lakehouse.naming import dag_id, quoted
-from spark_jobs import days, tables
+from spark_jobs import tables
 from spark_jobs.reach import Keys
 
 SAMPLE = 5
@@ -57,9 +57,12 @@ class Version:
 
     def _mine(self) -> Column | None:
         """Which rows the batch wrote; None: no telling, or all of them."""
+        contract, days = self.job.contract, self.job.days
         if "_batch_id" in self.head.columns:
             return F.col("_batch_id") == self.job.batch_id
-        return days.of_table(self.job)
+        if isinstance(contract, Gold) and contract.rebuild and days is not None:
+            return F.col(next(iter(contract.rebuild))).isin(list(days))
+        return None
 
     @property
     def own(self) -> DataFrame:
@@ -114,9 +117,14 @@ class Version:
 
     def _gap(self, asked: Gap) -> float:
         """Both sums, over the days that the batch built where the contract says which input's days these are."""
-        whole = tables.version(self.spark, asked.dataset, asked.snapshot)
-        below = days.of_input(self.job, asked.dataset, whole)
-        mine = self.head if below is whole else self.own
+        below = tables.version(self.spark, asked.dataset, asked.snapshot)
+        mine = self.head
+        if isinstance(self.job.contract, Gold) and self.job.days is not None:
+            (own, path), *_ = self.job.contract.rebuild.items()
+            source, _, column = path.rpartition(".")
+            if source == asked.dataset:
+                days = list(self.job.days)
+                below, mine = below.where(F.col(column).cast("date").isin(days)), mine.where(F.col(own).isin(days))
         if asked.where:
             below = below.where(asked.where)
         (ours,) = mine.agg(F.sum(asked.column)).first() or (None,)

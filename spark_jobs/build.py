@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, SparkSession
+from datetime import date, timedelta
+from functools import reduce
+from operator import or_
+
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.jobs import BuildJob, Written
 from lakehouse.naming import dag_id
-from spark_jobs import days, tables
+from spark_jobs import tables
 
 
 def build(spark: SparkSession, job: BuildJob) -> Written:
@@ -18,9 +22,12 @@ def build(spark: SparkSession, job: BuildJob) -> Written:
     result = spark.sql(contract.sql)
     rows = result.select(*(F.col(name).cast(column.type).alias(name) for name, column in contract.columns.items()))
     branch = tables.Branch(spark, job, contract.dataset)
-    mine = days.of_table(job)
-    where = F.lit(True) if mine is None else mine
-    branch.overwrite(rows.where(where), where)
+    where = F.lit(True)
+    if job.days is not None:
+        (own,) = contract.rebuild
+        where = F.col(own).isin(list(job.days))
+        rows = rows.where(where)
+    branch.overwrite(rows, where)
     write = branch.result()
     rows_out = tables.version(spark, contract.dataset, write.head).where(where).count()
     return Written(writes=(write,), counts={"rows_in": rows_in, "rows_out": rows_out})
@@ -28,6 +35,13 @@ def build(spark: SparkSession, job: BuildJob) -> Written:
 
 def _input_view(spark: SparkSession, job: BuildJob, dataset: str) -> DataFrame:
     """The input as the view that the query reads: at its pinned snapshot, cut to the days to build."""
-    rows = days.of_input(job, dataset, tables.version(spark, dataset, job.input_snapshots[dataset]))
+    rows = tables.version(spark, dataset, job.input_snapshots[dataset])
+    source, _, column = next(iter(job.contract.rebuild.values()), "").rpartition(".")
+    if job.days is not None and source == dataset:
+        rows = rows.where(reduce(or_, (_on(column, day) for day in job.days), F.lit(False)))
     rows.createOrReplaceTempView(dag_id(dataset))
     return rows
+
+
+def _on(column: str, day: date) -> Column:
+    return (F.col(column) >= F.lit(day)) & (F.col(column) < F.lit(day + timedelta(1)))

@@ -125,19 +125,21 @@ def _restated(spark: SparkSession, job: CleanJob, target: DataFrame, suspects: D
 
 
 def _unknown_history(job: CleanJob, restated: DataFrame) -> str:
-    """Why the batch is refused: which version of some keys is the newest lies in records that were let go."""
-    if job.rows_from is None or job.contract.unknown_history == "delete":
+    """Why the batch is refused: which version of some keys is the newest lies in records that were let go.
+
+    Not where one is left that is younger than the day on which the last of these came.
+    """
+    if job.gone_until is None or job.contract.unknown_history == "delete":
         return ""
     newest = F.col(job.contract.newest_by[0])
-    doubtful = restated.where(F.col(DELETED).isNull() | (newest < F.lit(job.rows_from)))
-    keys = [tuple(row) for row in doubtful.select(*job.contract.key).limit(_SHOWN).collect()]
+    doubtful = restated.where(F.col(DELETED).isNull() | newest.isNull() | (newest <= F.lit(job.gone_until)))
+    keys = [", ".join(map(str, row)) for row in doubtful.select(*job.contract.key).limit(_SHOWN).collect()]
     if not keys:
         return ""
-    named = "; ".join(", ".join(map(str, key)) for key in keys)
     return (
-        f"{doubtful.count()} keys are not in the corrected file any more, and {job.contract.reads} has let records "
-        f"from before {job.rows_from} go, which may have been theirs: {named}; deliver the file with a record of each, "
-        "or write unknown_history: delete"
+        f"{doubtful.count()} keys are not in the corrected file any more, and {job.contract.reads} has let records go "
+        f"that may have been theirs: {'; '.join(keys)}; deliver the file with a record of each, or write "
+        "unknown_history: delete"
     )
 
 

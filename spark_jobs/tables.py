@@ -16,14 +16,12 @@ from lakehouse import naming
 from lakehouse.batch import TableWrite
 from lakehouse.contracts.fields import partition_column
 from lakehouse.contracts.model import BRONZE_COLUMNS, LINEAGE_COLUMNS, Bronze, Contract, Gold, Silver
-from lakehouse.jobs import BranchJob
+from lakehouse.jobs import WriteJob
 from lakehouse.naming import quoted, table_sql
 from lakehouse.table_properties import COMMON, modes
 
 # Files are found by these, and their beginnings, which is what Iceberg would keep of them, are all alike.
 _FOUND_BY = ("_batch_id", "_source_file")
-# What a session says of the snapshots that it writes.
-SUMMARY = "spark.sql.iceberg.snapshot-property."
 QUARANTINE_COLUMNS = {
     "_raw_payload": "string",
     "_reasons": "array<string>",
@@ -195,7 +193,7 @@ def version(spark: SparkSession, table: str, snapshot_id: int | None) -> DataFra
 class Branch:
     """This try's branch of one table, made from the pinned base by the first write to it."""
 
-    def __init__(self, spark: SparkSession, job: BranchJob, table: str):
+    def __init__(self, spark: SparkSession, job: WriteJob, table: str):
         self.spark = spark
         self.table = table
         self.name = job.branch
@@ -251,6 +249,6 @@ class Branch:
             as_of = f" AS OF VERSION {int(self.base)}" if self.base is not None else ""
             self.spark.sql(f"ALTER TABLE {table_sql(self.table)} CREATE BRANCH {quoted(self.name)}{as_of}")
             for name, value in self.provenance.items():
-                self.spark.conf.set(f"{SUMMARY}{name}", value)
+                self.spark.conf.set(f"spark.sql.iceberg.snapshot-property.{name}", value)
             self.made = True
         return table_sql(self.table, self.name)

@@ -39,16 +39,10 @@ class BatchJob(Job):
         return Interval(self.interval_start, self.interval_end)
 
 
-class BranchJob(Job):
-    """A job that writes to branches of its own."""
-
+class WriteJob(BatchJob):
     branch: str
     bases: dict[str, int | None]
     provenance: dict[str, str] = Field(description="What each snapshot's summary says of where it comes from.")
-
-
-class WriteJob(BatchJob, BranchJob):
-    """A job that writes a batch."""
 
 
 class IngestJob(WriteJob):
@@ -80,7 +74,9 @@ class CleanJob(WriteJob):
         description="Where versions may hold no more: every batch that the table is made from, to look for others.",
     )
     all_corrections: Corrections = Field(Corrections(), description="Of the whole history.")
-    rows_from: date | None = Field(None, description="Records of earlier days may be missing in the history.")
+    gone_until: datetime | None = Field(
+        None, description="When the last of the records came that the history may lack, for they were let go."
+    )
     outdated: bool = Field(False, description="A snapshot of a later interval is there already: nothing can change.")
     unpublished: tuple[str, ...] = Field(
         (), description="Batches that came to nothing, this one's earlier tries too: a change feed may hold their rows."
@@ -108,7 +104,6 @@ class BuildJob(WriteJob):
     contract: Gold
     input_snapshots: dict[str, int | None]
     days: tuple[date, ...] | None = Field(description="Days to build again; None: all.")
-    rows_from: date | None = Field(None, description="All means: from this day on. Earlier ones stay as they are.")
 
 
 class AuditJob(BatchJob):
@@ -118,7 +113,6 @@ class AuditJob(BatchJob):
     checks: tuple[Check, ...]
     inputs: dict[str, int | None] = Field({}, description="The versions that the batch was made from.")
     days: tuple[date, ...] | None = Field(None, description="Gold: the days that the batch built; None: all.")
-    rows_from: date | None = Field(None, description="Gold: all means from this day on.")
 
 
 class Call(Document):
@@ -139,15 +133,7 @@ class MaintainJob(Job):
     call: Call
 
 
-class LetGoJob(BranchJob):
-    verb: Literal["let_go"] = "let_go"
-    table: str
-    where: str = Field(description="The rows that go, as an SQL condition; whole partitions.")
-
-
-AnyJob = Annotated[
-    IngestJob | CleanJob | ReplayJob | BuildJob | AuditJob | MaintainJob | LetGoJob, Field(discriminator="verb")
-]
+AnyJob = Annotated[IngestJob | CleanJob | ReplayJob | BuildJob | AuditJob | MaintainJob, Field(discriminator="verb")]
 
 
 class Envelope(Document):
@@ -176,12 +162,12 @@ class Maintained(Document):
     files: tuple[str, ...] = ()
 
 
-def hand_over(job: IngestJob | CleanJob | BuildJob | AuditJob | MaintainJob | LetGoJob) -> None:
+def hand_over(job: IngestJob | CleanJob | BuildJob | AuditJob | MaintainJob) -> None:
     """Put the job's document where its command line points."""
     put_document(job.key, Envelope(job=job).model_dump_json(by_alias=True))
 
 
-def taken_over(key: str) -> IngestJob | CleanJob | BuildJob | AuditJob | MaintainJob | LetGoJob:
+def taken_over(key: str) -> IngestJob | CleanJob | BuildJob | AuditJob | MaintainJob:
     """The job that a command line points to."""
     return Envelope.model_validate_json(get_document(key)).job
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from itertools import takewhile
 from typing import Any
 
 from lakehouse import naming
-from lakehouse.batch import DISCARDED, PUBLISHED, Batch, Corrections, TableWrite
-from lakehouse.built import days_to_build
-from lakehouse.catalog import coverage, history, ref_snapshot, rows_from, table
+from lakehouse.batch import DISCARDED, PUBLISHED, Batch, Corrections, InputFile, TableWrite
+from lakehouse.catalog import absorbed, coverage, history, ref_snapshot, rows_from, table
+from lakehouse.changes import changed_days
 from lakehouse.contracts.model import AnyContract, Bronze, Contract, Gold, Silver
 from lakehouse.errors import LakehouseError
-from lakehouse.intervals import Interval, is_gone
+from lakehouse.intervals import Interval, is_gone, shown
 from lakehouse.jobs import BuildJob, CleanJob, IngestJob, InputBatch
 from lakehouse.landing import data_files
 from lakehouse.ledger import batches
@@ -145,13 +145,8 @@ def _plan_ingest(contract: Bronze, interval: Interval, attempt: Attempt) -> Plan
     files = tuple(batches.untaken(contract.dataset, data_files(contract, interval.start)))
     if not files and _covered(contract, interval):
         return None
-    kept_from = rows_from(table(contract.dataset))
-    if is_gone(interval, kept_from):
-        what = f"{len(files)} files that were not taken" if files else "no files"
-        raise LakehouseError(
-            f"{contract.dataset} let its rows from before {kept_from} go, and landing has {what} for {interval}; "
-            "deliver them for an interval that is kept"
-        )
+    if kept_from := rows_from(table(contract.dataset)):
+        _can_be_kept(contract, interval, files, kept_from)
     batch = _batch(contract, interval, attempt, [[f.uri, f.etag, f.replaces] for f in files], {})
     if not files and table(contract.dataset):
         return Plan(batch, None)
@@ -160,10 +155,25 @@ def _plan_ingest(contract: Bronze, interval: Interval, attempt: Attempt) -> Plan
         contract=contract,
         files=files,
         ingested_at=datetime.now(UTC),
-        known=batches.known_content(contract.dataset, files, within, kept_from),
+        known=batches.known_content(contract.dataset, files, within),
         **_shared(contract, batch, attempt, "ingest"),
     )
     return Plan(batch, job)
+
+
+def _can_be_kept(contract: Bronze, interval: Interval, files: Sequence[InputFile], kept_from: date) -> None:
+    """Raises where rows would come for a day that was let go, or would change what such a day brought."""
+    if is_gone(interval, kept_from):
+        what = f"{len(files)} files that were not taken" if files else "no files"
+        raise LakehouseError(
+            f"{contract.dataset} let its rows from before {kept_from} go, and landing has {what} for {interval}; "
+            "deliver them for an interval that is kept"
+        )
+    if repeats := batches.repeats_before(contract.dataset, files, kept_from):
+        raise LakehouseError(
+            f"{repeats[0]} corrects bytes that came before {kept_from}, and {contract.dataset} has let these rows go; "
+            "deliver it under another name, with all that is to change"
+        )
 
 
 def _plan_clean(contract: Silver, interval: Interval, attempt: Attempt) -> Plan | None:
@@ -172,14 +182,6 @@ def _plan_clean(contract: Silver, interval: Interval, attempt: Attempt) -> Plan 
     source = table(contract.reads)  # after what is known of it: it may hold more than that, and not less
     if interval not in coverage(source):
         raise NotReady(f"{contract.reads} does not hold {interval} yet")
-    kept_from = rows_from(source)
-    if is_gone(interval, kept_from):
-        if _covered(contract, interval):
-            return None
-        raise LakehouseError(
-            f"{contract.reads} let its rows from before {kept_from} go: {interval} cannot be built any more; "
-            f"let {contract.dataset} start later"
-        )
     if not known:
         raise LakehouseError(f"{contract.reads} holds {interval}, but the ledger knows no batch; restore the ledger")
     taken = _taken(known)
@@ -188,7 +190,11 @@ def _plan_clean(contract: Silver, interval: Interval, attempt: Attempt) -> Plan 
     snapshot = ref_snapshot(source)
     own = batches.published_in(contract.dataset, interval)
     done = [b.batch_id for b in own]
-    if _covered(contract, interval) and is_cleaned(contract, interval, known, mine, done):
+    kept_from = rows_from(source)
+    if is_gone(interval, kept_from):
+        _as_it_is(contract, interval, known, mine, own)
+        return None
+    if _covered(contract, interval) and is_cleaned(contract, interval, known, mine, own):
         return None
 
     def batch_after(*before: str) -> Batch:
@@ -214,11 +220,23 @@ def _plan_clean(contract: Silver, interval: Interval, attempt: Attempt) -> Plan 
         history=_history(contract, known) if looks_back else (),
         all_corrections=every if looks_back else Corrections(),
         outdated=outdated,
-        rows_from=kept_from,
+        gone_until=batches.published_until(contract.reads, kept_from) if kept_from and looks_back else None,
         **feed_state(contract),
         **_shared(contract, batch, attempt, "clean"),
     )
     return Plan(batch, job)
+
+
+def _as_it_is(
+    contract: Silver, interval: Interval, known: Sequence[Batch], mine: Corrections, own: Sequence[Batch]
+) -> None:
+    """An interval whose records went stays as it was made, by whichever contract; `LakehouseError` where it was not."""
+    under = own[0].contract_version if own else None
+    if not _covered(contract, interval) or not is_cleaned(contract, interval, known, mine, own, under):
+        raise LakehouseError(
+            f"{contract.reads} has let the records of {shown(interval, contract.timezone)} go: it cannot be built any "
+            f"more; let {contract.dataset} start later"
+        )
 
 
 def _all_confirmed(dataset: str, interval: Interval) -> None:
@@ -245,15 +263,15 @@ def is_cleaned(
     interval: Interval,
     known: Sequence[Batch],
     mine: Corrections,
-    done: Sequence[str],
+    own: Sequence[Batch],
     version: str | None = None,
 ) -> bool:
     """Whether the newest of the interval's batches is made from just these of its input, under this contract.
 
-    `mine` are the corrections that these brought, `done` the ids of the interval's own batches, newest first;
-    `version` is that of another contract, if one is meant.
+    `mine` are the corrections that these brought, `own` the interval's own batches, newest first; `version` is that of
+    another contract, if one is meant.
     """
-    under = version or contract.version
+    under, done = version or contract.version, [batch.batch_id for batch in own]
     contents = (_cleans(under, known, mine), _cleans(under, known, mine, *done[1:2]))
     return bool(done) and done[0] in [
         naming.batch_id(contract.dataset, interval, naming.digest(content)) for content in contents
@@ -284,7 +302,7 @@ def _plan_build(contract: Gold, interval: Interval, attempt: Attempt) -> Plan | 
         if interval not in coverage(source):
             raise NotReady(f"{name} does not hold {interval} yet")
     snapshots = {name: ref_snapshot(source) for name, source in sources.items()}
-    days, kept_from = days_to_build(contract, snapshots)
+    days = _days_to_build(contract, snapshots)
     if days == () and _covered(contract, interval):
         return None
     content = [contract.version, snapshots, days]
@@ -297,5 +315,21 @@ def _plan_build(contract: Gold, interval: Interval, attempt: Attempt) -> Plan | 
     if days == () and table(contract.dataset):
         return Plan(batch, None, properties=kept)
     shared = _shared(contract, batch, attempt, "build")
-    job = BuildJob(contract=contract, input_snapshots=snapshots, days=days, rows_from=kept_from, **shared)
-    return Plan(batch, job, properties=kept)
+    return Plan(batch, BuildJob(contract=contract, input_snapshots=snapshots, days=days, **shared), properties=kept)
+
+
+def _days_to_build(contract: Gold, snapshots: dict[str, int | None]) -> tuple[date, ...] | None:
+    """The days whose input changed since the last build; None: all of them; (): none."""
+    own = table(contract.dataset)
+    last = absorbed(own)
+    before = last.get("inputs", {})
+    if last.get("contract") == contract.version and before == snapshots:
+        return ()
+    moved = [name for name, snapshot in snapshots.items() if before.get(name) != snapshot]
+    path = next(iter(contract.rebuild.values()), "")
+    dataset, _, column = path.rpartition(".")
+    if last.get("contract") != contract.version or moved != [dataset]:
+        return None
+    source, snapshot = table(dataset), snapshots[dataset]
+    days = changed_days(source, column, before.get(dataset), snapshot) if source and snapshot else None
+    return tuple(sorted(days)) if days is not None else None

@@ -6,8 +6,8 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import date
 from itertools import takewhile
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
@@ -64,10 +64,10 @@ class Handover(BaseModel):
         return jobs.written(self.job_key).files
 
     @property
-    def built(self) -> dict[str, Any]:
+    def days(self) -> tuple[date, ...] | None:
         """Gold: the days that the batch built."""
         job = jobs.taken_over(self.job_key) if self.job_key and naming.layer_of(self.batch.dataset) == "gold" else None
-        return {"days": job.days, "rows_from": job.rows_from} if isinstance(job, BuildJob) else {}
+        return job.days if isinstance(job, BuildJob) else None
 
     def summary(self) -> str:
         """One line for the task's log."""
@@ -159,7 +159,7 @@ def _measured(
         snapshot=head,
         checks=left,
         inputs=handover.batch.inputs,
-        **handover.built,
+        days=handover.days,
     )
     jobs.hand_over(job)
     run(job)

@@ -1,65 +1,41 @@
-"""Rows past their time: from which day on a table keeps them, what goes, and what must never go along."""
+"""Rows past their time: from which day on bronze keeps them, what goes, and what must never go along."""
 
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.partitioning import PartitionField, PartitionSpec
-from pyiceberg.transforms import BucketTransform, DayTransform, HourTransform, MonthTransform, YearTransform
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.typedef import Record
+from pyiceberg.types import DateType, NestedField, StringType
 
 from lakehouse.batch import TableWrite
 from lakehouse.contracts import contract
 from lakehouse.contracts.keeping import Retention
 from lakehouse.maintenance import lifetimes
-from lakehouse.maintenance.lifetimes import NotOnlyOldRows, going, is_old, limit
+from lakehouse.maintenance.lifetimes import NotOnlyOldRows, ended, going, let_go, limit
+from tests.unit import iceberg_tables
 from tests.unit.contract_folder import BRONZE, GOLD, SILVER, problems
-from tests.unit.iceberg_tables import append, days, file, made, midnight
-from tests.unit.test_maintenance_plan import ORDERS, part, planned, small, table
+from tests.unit.iceberg_tables import DAY, append, midnight
+from tests.unit.test_maintenance_plan import part, planned, small, table
 
 NOW = datetime(2026, 6, 15, 9, tzinfo=UTC)
-HUNDRED = {"retention": Retention.model_validate({"snapshots": "7d", "rows": "100d"})}
-KEEPING = ORDERS.model_copy(update=HUNDRED)
+ORDERS = contract("bronze.orders")
+KEEPING = ORDERS.model_copy(update={"retention": Retention.model_validate({"snapshots": "7d", "rows": "100d"})})
 FIRST_KEPT = date(2026, 3, 7)
+NAME = "silver.orders"  # as the tests' catalog has it; what it is like is bronze
 
 
-def by(transform: Any) -> PartitionSpec:
-    return PartitionSpec(PartitionField(2, 1000, transform, "part"))
-
-
-@pytest.mark.parametrize(
-    ("transform", "first"),
-    [
-        (DayTransform(), FIRST_KEPT),
-        (HourTransform(), FIRST_KEPT),
-        (MonthTransform(), date(2026, 3, 1)),
-        (YearTransform(), date(2026, 1, 1)),
-        (BucketTransform(4), None),
-    ],
-    ids=str,
-)
-def test_rows_go_by_whole_partitions(tmp_path, transform, first):
-    assert limit(KEEPING, "silver.orders", made(tmp_path, by(transform)), NOW) == first
-
-
-def test_rows_stay_where_the_contract_does_not_say_how_long(tmp_path):
-    assert limit(ORDERS, "silver.orders", made(tmp_path), NOW) is None
-
-
-def test_rows_stay_while_some_files_are_not_parted_by_their_time(tmp_path):
-    found = made(tmp_path, PartitionSpec())
-    with found.update_spec() as change:
-        change.add_field("ordered_at", DayTransform())
-    assert limit(KEEPING, "silver.orders", found.refresh(), NOW) is None
-
-
-def test_a_table_that_was_parted_by_months_keeps_the_whole_month(tmp_path):
-    found = made(tmp_path, by(MonthTransform()))
-    with found.update_spec() as change:
-        change.remove_field("part")
-        change.add_field("ordered_at", DayTransform())
-    assert limit(KEEPING, "silver.orders", found.refresh(), NOW) == date(2026, 3, 1)
+def test_rows_are_kept_for_so_many_days():
+    assert limit(KEEPING, "bronze.orders", NOW) == FIRST_KEPT
+    assert limit(ORDERS, "bronze.orders", NOW) is None
+    assert KEEPING.version == ORDERS.version, "how long rows stay does not change which rows come out"
 
 
 @pytest.mark.parametrize(
@@ -72,7 +48,7 @@ def test_a_table_that_was_parted_by_months_keeps_the_whole_month(tmp_path):
     ],
 )
 def test_a_partition_is_old_when_all_of_it_is(ends, old):
-    assert is_old(ends, FIRST_KEPT) is old
+    assert ended(ends, FIRST_KEPT) is old
 
 
 # --- The plan ---
@@ -80,25 +56,21 @@ def test_a_partition_is_old_when_all_of_it_is(ends, old):
 
 def old_and_new(**given: Any) -> Any:
     health = table(small(1, rows=70, deleted_rows=10), small(2, rows=5), part(120), part(121, ends=None))
-    old = going(health, date(2026, 1, 5))
-    return planned(health, contract=KEEPING, going=old, **given)
+    return planned(health, contract=KEEPING, going=going(health, date(2026, 1, 5)), **given)
 
 
 def test_what_goes_is_counted_and_not_packed_before():
     found = old_and_new()
     assert [step.operation for step in found.steps] == ["delete_old_rows"]
-    assert (
-        found.steps[0].reason == "65 rows in 20 files are from before 2026-01-05, past the 100d that the contract keeps"
-    )
-    assert found.steps[0].rows_from == date(2026, 1, 5)
+    told = "65 rows in 20 files are from before 2026-01-05, past the 100d that the contract keeps"
+    assert (found.steps[0].reason, found.steps[0].rows_from) == (told, date(2026, 1, 5))
 
 
 def test_rows_that_somebody_has_yet_to_take_stay_and_are_packed():
-    found = old_and_new(rows_held="gold.daily has yet to take in what changed before 2026-01-05")
+    found = old_and_new(rows_held="silver.orders has yet to take 2026-01-02")
     assert [step.operation for step in found.steps] == ["rewrite_data_files"]
     assert found.put_off[0] == (
-        "65 rows in 20 files are from before 2026-01-05, and stay as gold.daily has yet to take in what changed before "
-        "2026-01-05"
+        "65 rows in 20 files are from before 2026-01-05, and stay as silver.orders has yet to take 2026-01-02"
     )
 
 
@@ -107,88 +79,175 @@ def test_nothing_goes_where_nothing_is_old():
     assert going(table(part(1)), None) is None
 
 
-# --- What must not go along ---
+# --- What goes, and what must not go along ---
+
+SCHEMA = Schema(NestedField(1, "_raw_payload", StringType()), NestedField(2, "_ingestion_date", DateType()))
+BY_DAY = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "_ingestion_date"))
 
 
-def compared(folder: Any, after: list[Any]) -> dict[str, int]:
-    """Two versions, one of three days' files and one of those that are left, as a writer and a deletion leave them."""
-    found = made(folder)
-    append(found, [file(str(day), 100, day) for day in days(3)])
+def days(count: int) -> list[date]:
+    return [DAY + timedelta(n) for n in range(count)]
+
+
+def file(day: date | None, name: str = "") -> DataFile:
+    return iceberg_tables.file(name or str(day), 100, day) if day else dayless()
+
+
+def dayless() -> DataFile:
+    return DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path="s3://lake/silver/orders/data/None.parquet",
+        file_format=FileFormat.PARQUET,
+        partition=Record(None),
+        record_count=10,
+        file_size_in_bytes=100,
+    )
+
+
+def bronze(folder: Path, spec: PartitionSpec = BY_DAY) -> Table:
+    """A table with a file for each of three days, and one for none."""
+    made = iceberg_tables.catalog(folder).create_table(NAME, SCHEMA, partition_spec=spec)
+    append(made, [file(day) for day in (*days(3), None)])
+    return made
+
+
+@pytest.fixture
+def published(monkeypatch) -> list[tuple[TableWrite, dict[str, str]]]:
+    """What would be published; the real publish is for the tests on the real catalog."""
+    found: list[tuple[TableWrite, dict[str, str]]] = []
+    monkeypatch.setattr(lifetimes, "publish", lambda write, properties: found.append((write, properties)))
+    monkeypatch.setattr(lifetimes, "drop_branches", lambda *_: [])
+    return found
+
+
+def paths(found: Table, version: int | None) -> set[str]:
+    rows = found.inspect.files(version).to_pylist()
+    return {row["file_path"].rsplit("/", 1)[1].removesuffix(".parquet") for row in rows}
+
+
+def test_old_files_go_and_no_other(tmp_path, published):
+    found = bronze(tmp_path)
+    done = let_go(NAME, found, days(3)[2], "try", lambda: "")
+    ((write, properties),) = published
+    assert done.counters == {"rows": 20, "data_files": 2, "bytes": 200}
+    assert properties == {"lakehouse.rows-from": "2026-01-03"}
+    assert paths(found, write.head) == {"2026-01-03", "None"}
+    assert found.snapshot_by_id(write.head).summary.additional_properties["lakehouse.rows-from"] == "2026-01-03"
+    assert paths(found, write.base) == {str(day) for day in (*days(3), None)}, "the version before has them all"
+
+
+def test_from_which_day_on_rows_are_all_there_never_goes_back(tmp_path, published):
+    found = bronze(tmp_path)
+    with found.transaction() as change:
+        change.set_properties({"lakehouse.rows-from": "2026-05-05"})
+    let_go(NAME, found, days(3)[2], "try", lambda: "")
+    assert published[0][1] == {"lakehouse.rows-from": "2026-05-05"}
+
+
+def test_nothing_goes_that_somebody_has_yet_to_take_also_if_that_shows_late(tmp_path, published):
+    answers = iter(["", "silver has yet to take it"])
+    found = bronze(tmp_path)
+    assert let_go(NAME, found, days(3)[2], "try", lambda: "silver has yet to take it").counters == {}
+    assert let_go(NAME, found, days(3)[2], "again", lambda: next(answers)).counters == {}
+    assert published == []
+    assert next(answers, None) is None, "it was asked for twice"
+
+
+def test_files_that_are_not_parted_by_their_day_stay(tmp_path, published):
+    made = iceberg_tables.catalog(tmp_path).create_table(NAME, SCHEMA)
+    append(made, [iceberg_tables.file("any", 100, None)])
+    assert let_go(NAME, made, days(3)[2], "try", lambda: "").counters == {}
+    assert published == []
+
+
+@pytest.mark.parametrize(
+    ("gone", "came", "told"),
+    [
+        ([*days(3)], [], "1 files with rows of 2026-01-03 or later would go"),
+        ([days(3)[0], None], [], "1 files with rows of 2026-01-03 or later would go"),
+        ([days(3)[0]], [days(3)[0]], "1 files would come where old ones should only go"),
+    ],
+    ids=["a later day", "no day", "written again"],
+)
+def test_what_would_go_along_is_noticed(tmp_path, gone, came, told):
+    found = bronze(tmp_path)
     base = found.current_snapshot().snapshot_id
     with found.transaction() as change, change.update_snapshot().overwrite() as kept:
-        for entry in (file(str(day), 100, day) for day in days(3)):
-            entry.spec_id = found.spec().spec_id
-            kept.delete_data_file(entry)
-        for entry in after:
-            entry.spec_id = found.spec().spec_id
-            kept.append_data_file(entry)
-    found.refresh()
-    write = TableWrite(table="silver.orders", branch="any", base=base, head=found.current_snapshot().snapshot_id)
-    return lifetimes._compared(found, write, date(2026, 1, 3))
+        for one in map(file, gone):
+            one.spec_id = found.spec().spec_id
+            kept.delete_data_file(one)
+        for one in (file(day, "rewritten") for day in came):
+            one.spec_id = found.spec().spec_id
+            kept.append_data_file(one)
+    write = TableWrite(table=NAME, branch="any", base=base, head=found.refresh().current_snapshot().snapshot_id)
+    with pytest.raises(NotOnlyOldRows, match=told):
+        lifetimes._compared(found, write, days(3)[2])
 
 
-def test_what_went_is_counted_in_rows_files_and_bytes(tmp_path):
-    last = file(str(days(3)[2]), 100, days(3)[2])
-    assert compared(tmp_path, [last]) == {"rows": 20, "files": 2, "bytes": 200}
+# --- Contracts whose rows must stay ---
 
-
-def test_a_file_of_a_later_day_that_would_go_is_noticed(tmp_path):
-    with pytest.raises(NotOnlyOldRows, match="1 files with rows of 2026-01-03 or later would go"):
-        compared(tmp_path, [])
-
-
-def test_a_file_that_would_come_is_noticed(tmp_path):
-    last = file(str(days(3)[2]), 100, days(3)[2])
-    with pytest.raises(NotOnlyOldRows, match="1 files would come where old ones should only go"):
-        compared(tmp_path, [last, file("rewritten", 90, days(3)[1])])
-
-
-# --- Contracts that rows cannot go from ---
-
-
-def keeping(text: str, **more: str) -> str:
-    return text + "retention: {rows: 100d}\n" + "".join(f"{name}: {value}\n" for name, value in more.items())
+ROWS = "retention: {rows: 100d}\n"
 
 
 @pytest.mark.parametrize(
     ("file", "text", "told"),
     [
-        ("silver/events.yaml", SILVER.replace("partition_by: [day(seen_at)]", "partition_by: [event_id]")
-         + "retention: {rows: 100d}\n",
-         "retention.rows: rows go by their partition's time; add day(column) of a date or time to partition_by"),
-        ("silver/events.yaml", keeping(SILVER, delivers="snapshot"),
-         "retention.rows: a snapshot brings its rows again with every interval; remove rows"),
-        ("silver/events.yaml", keeping(SILVER, late_data="100d"),
-         "retention.rows: must be longer than late_data: what may still arrive must find its row"),
-        ("silver/events.yaml", SILVER + "retention: {rows: 36h}\n",
-         "retention.rows: rows go by whole days; write 1d or more"),
-        ("gold/daily.yaml", GOLD.replace("partition_by: [day]\n", "").replace(
-            "rebuild: {day: silver.events.seen_at}\n", "") + "retention: {rows: 100d}\n",
-         "retention.rows: rows go by their partition's time; add day(column) of a date or time to partition_by"),
+        (
+            "silver/events.yaml",
+            SILVER,
+            "rows go from bronze only, where their readers have taken them; remove rows",
+        ),
+        ("gold/daily.yaml", GOLD, "rows go from bronze only, where their readers have taken them; remove rows"),
+        (
+            "bronze/events.yaml",
+            BRONZE + "partition_by: [_source]\n",
+            "rows go by _ingestion_date; add it to partition_by",
+        ),
     ],
-)  # fmt: skip
-def test_a_contract_whose_rows_cannot_go_is_refused(tmp_path, file, text, told):
-    assert f"{file}: {told}" in problems(tmp_path, {file: text})
+)
+def test_rows_that_cannot_go_are_refused(tmp_path, file, text, told):
+    assert problems(tmp_path, {file: text + ROWS}) == [f"{file}: retention.rows: {told}"]
 
 
-def test_rows_that_gold_would_forget_must_stay(tmp_path):
-    whole = GOLD.replace("rebuild: {day: silver.events.seen_at}\n", "")
-    (found,) = problems(tmp_path, {"silver/events.yaml": keeping(SILVER), "gold/daily.yaml": whole})
-    assert found == (
-        "silver/events.yaml: retention.rows: gold.daily does not say which of its days come from which of seen_at, and "
-        "would forget its old days; add rebuild: {<its date>: silver.events.seen_at} to it, or remove rows"
+def test_parts_of_days_are_refused(tmp_path):
+    found = problems(tmp_path, {"bronze/events.yaml": BRONZE + "retention: {rows: 36h}\n"})
+    assert found == ["bronze/events.yaml: retention.rows: rows go by whole days; write 1d or more"]
+
+
+OTHER_INTERVALS = (
+    "silver.events has other intervals, and one of them could lose a part of its records; give both the same schedule "
+    "and timezone, or remove rows"
+)
+NO_TIME = (
+    "silver.events cannot tell a record that is newer than all that went; make a timestamp the first of its newest_by, "
+    "or remove rows"
+)
+A_GATE = "a gate of silver.events needs all rows of bronze.events; remove the gate, or rows"
+
+
+@pytest.mark.parametrize(
+    ("reader", "told"),
+    [
+        (SILVER.replace("newest_by: [seen_at]", "newest_by: [event_id]"), NO_TIME),
+        (SILVER + 'schedule: "@weekly"\n', OTHER_INTERVALS),
+        (SILVER + "timezone: Asia/Tokyo\n", OTHER_INTERVALS),
+        (SILVER + "gates: [{references: {column: event_id, to: bronze.events._source_offset}}]\n", A_GATE),
+    ],
+    ids=["no time", "other intervals", "another zone", "a gate"],
+)
+def test_rows_that_somebody_could_not_do_without_must_stay(tmp_path, reader, told):
+    changes = {"bronze/events.yaml": BRONZE + ROWS, "silver/events.yaml": reader, "gold/daily.yaml": None}
+    assert f"bronze/events.yaml: retention.rows: {told}" in problems(tmp_path, {**changes, "gold/daily.sql": None})
+
+
+def test_rows_that_gold_reads_must_stay(tmp_path):
+    direct = GOLD.replace("reads: silver.events", "reads: bronze.events").replace(
+        "rebuild: {day: silver.events.seen_at}\n", ""
     )
-    assert problems(tmp_path / "fine", {"silver/events.yaml": keeping(SILVER)}) == []
+    found = problems(tmp_path, {"bronze/events.yaml": BRONZE + ROWS, "gold/daily.yaml": direct})
+    told = "gold.daily reads bronze.events as a whole, and would forget old rows; remove rows"
+    assert f"bronze/events.yaml: retention.rows: {told}" in found
 
 
-def test_records_whose_order_is_no_time_must_stay(tmp_path):
-    by_number = SILVER.replace("newest_by: [seen_at]", "newest_by: [event_id]")
-    (found,) = problems(tmp_path, {"bronze/events.yaml": keeping(BRONZE), "silver/events.yaml": by_number})
-    assert found == (
-        "bronze/events.yaml: retention.rows: silver.events cannot tell a record that is newer than all that went; make "
-        "a timestamp the first of its newest_by, or remove rows"
-    )
-
-
-def test_how_long_rows_stay_does_not_change_which_rows_come_out():
-    assert KEEPING.version == ORDERS.version == contract("silver.orders").version
+def test_rows_may_go_where_all_readers_can_live_with_it(tmp_path):
+    assert problems(tmp_path, {"bronze/events.yaml": BRONZE + ROWS}) == []

@@ -82,10 +82,10 @@ def test_an_old_plan_expires_no_more_than_the_contract_allows_by_now(table):
     now = datetime.now(UTC) + 30 * DAY
     longer = ORDERS.model_copy(update={"retention": kept("20d", 4)})
     old = step("expire_snapshots", older_than=now - 2 * DAY, retain_last=1)
-    found = narrowed(old, longer, table, now).call
+    found = narrowed(old, longer, table.metadata, now).call
     assert (found.older_than, found.retain_last) == (now - 20 * DAY, 4)
     strict = step("expire_snapshots", older_than=now - 40 * DAY, retain_last=9)
-    found = narrowed(strict, longer, table, now).call
+    found = narrowed(strict, longer, table.metadata, now).call
     assert (found.older_than, found.retain_last) == (now - 40 * DAY, 9), "nor more than the plan said"
 
 
@@ -94,11 +94,11 @@ def test_an_old_plan_removes_no_files_that_are_too_young_by_now_and_lists_them_f
     policy = Maintenance.model_validate({"orphans_after": "10d"})
     changed = ORDERS.model_copy(update={"maintenance": policy})
     old = step("remove_orphan_files", older_than=now, dry_run=False)
-    found = narrowed(old, changed, table, now).call
+    found = narrowed(old, changed, table.metadata, now).call
     assert (found.older_than, found.dry_run) == (now - 10 * DAY, True)
     forced = policy.model_copy(update={"orphans_after": timedelta(0)})
     with pytest.raises(TooYoung):
-        narrowed(old, changed.model_copy(update={"maintenance": forced}), table, now)
+        narrowed(old, changed.model_copy(update={"maintenance": forced}), table.metadata, now)
 
 
 @pytest.mark.parametrize("is_shared", [False, True])
@@ -126,9 +126,9 @@ def test_files_are_listed_first_and_removed_only_if_there_are_any(monkeypatch):
     asked = step("remove_orphan_files", older_than=datetime.now(UTC), dry_run=True)
     tools = acts.Tools("silver.orders", ATTEMPT, print, 0)
     nothing = Maintained(counters={"files": 0})
-    assert acts.act(ORDERS, asked, tools, nothing) == nothing
+    assert acts.act(asked, tools, nothing) == nothing
     assert calls == []
-    acts.act(ORDERS, asked, tools, Maintained(counters={}, files=("s3://lake/a",)))
+    acts.act(asked, tools, Maintained(counters={}, files=("s3://lake/a",)))
     assert calls == [False]
 
 
@@ -205,9 +205,7 @@ def a_while_later() -> datetime:
 def test_no_job_is_begun_without_the_lease(monkeypatch):
     monkeypatch.setattr(leases, "renew", lambda *_: False)
     with pytest.raises(acts.LeaseLost):
-        acts.act(
-            ORDERS, step("rewrite_manifests"), acts.Tools("silver.orders", ATTEMPT, print, 0), Maintained(counters={})
-        )
+        acts.act(step("rewrite_manifests"), acts.Tools("silver.orders", ATTEMPT, print, 0), Maintained(counters={}))
 
 
 def test_what_may_go_is_judged_by_the_ledgers_clock(table, monkeypatch):
@@ -247,7 +245,7 @@ class Taking:
     def take(self, one: Step, now: datetime) -> None:
         carried_out._take(ORDERS, one, acts.Tools("silver.orders", ATTEMPT, print, 0), lambda: now)
 
-    def act(self, _contract: object, one: Step, *_: object) -> Maintained:
+    def act(self, one: Step, *_: object) -> Maintained:
         assert self.held, "a step is taken under the lease"
         self.asked.append(one)
         if self.wrong:
@@ -269,7 +267,7 @@ def test_a_step_is_narrowed_when_it_is_taken(table, monkeypatch):
     found, now = Taking(monkeypatch, table), datetime.now(UTC) + 30 * DAY
     old = step("expire_snapshots", older_than=now, retain_last=1)
     found.take(old, now)
-    assert found.asked == [narrowed(old, ORDERS, table, now)] != [old]
+    assert found.asked == [narrowed(old, ORDERS, table.metadata, now)] != [old]
 
 
 def test_nothing_is_measured_or_proven_while_a_writer_would_wait(table, monkeypatch):

@@ -39,7 +39,7 @@ def _cleaned(
 ) -> Outdated | None:
     known = [one for one in inputs if one.state == PUBLISHED]
     mine = corrections.of({one.batch_id for one in known})
-    if known and is_cleaned(contract, interval, known, mine, [one.batch_id for one in own]):
+    if known and is_cleaned(contract, interval, known, mine, own):
         return None
     if any(one.state == UNDONE for one in inputs):
         return Outdated(f"it was built from what was undone in {contract.reads}", undone=True)

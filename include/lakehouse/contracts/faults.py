@@ -51,13 +51,14 @@ def of_contract(contract: Contract) -> Iterator[Fault]:
         yield from _unknown(f"gates[{position}].{field}", columns, contract.column_names)
     yield from faults_of_gates(contract.gates, contract.column_types, contract.inputs)
     yield from _unknown("maintenance.sort_by", contract.maintenance.sort_by, contract.column_names)
-    known = all(partition_column(given) in contract.column_names for given in contract.partition_by)
-    if contract.retention.rows and known and contract.time_partition is None:
-        yield "retention.rows", "rows go by their partition's time; add day(column) of a date or time to partition_by"
+    if contract.retention.rows and contract.layer != "bronze":
+        yield "retention.rows", "rows go from bronze only, where their readers have taken them; remove rows"
 
 
 def of_bronze(contract: Bronze) -> Iterator[Fault]:
-    """What may be wrong in bronze alone: a path that does not tell intervals apart."""
+    """What may be wrong in bronze alone: a path that does not tell intervals apart, rows that cannot go."""
+    if contract.retention.rows and "_ingestion_date" not in contract.partition_by:
+        yield "retention.rows", "rows go by _ingestion_date; add it to partition_by"
     moments = telling_moments(datetime.combine(contract.start, time.min, ZoneInfo(contract.timezone)))
     starts = [contract.interval_after(one).start for one in moments]
     yield from faults_of_path(contract.source.path, contract.timezone, starts)
@@ -81,7 +82,6 @@ def of_silver(contract: Silver) -> Iterator[Fault]:
     first = contract.columns.get(next(iter(contract.newest_by), ""))
     if contract.late_data and (first is None or first.type != "timestamp"):
         yield "late_data", "needs a timestamp as the first column of newest_by"
-    yield from _of_lifetime(contract)
     for name, column in contract.columns.items():
         if not column.from_ and not column.expr:
             yield f"columns.{name}.from", f"is missing; write the path in the record, such as after.{name}"
@@ -102,15 +102,6 @@ def of_gold(contract: Gold) -> Iterator[Fault]:
             yield "partition_by", f"must have {own}: days that are built again are replaced as a whole"
         if dataset not in contract.reads or not column:
             yield f"rebuild.{own}", f"'{source}' is not <input>.<column> of one of reads"
-
-
-def _of_lifetime(contract: Silver) -> Iterator[Fault]:
-    """Rows that would come back, or go before what may still arrive for them."""
-    rows = contract.retention.rows
-    if rows and contract.delivers == "snapshot":
-        yield "retention.rows", "a snapshot brings its rows again with every interval; remove rows"
-    if rows and contract.late_data and contract.late_data >= rows:
-        yield "retention.rows", "must be longer than late_data: what may still arrive must find its row"
 
 
 def _of_sql(contract: Silver) -> Iterator[Fault]:

@@ -4,25 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from lakehouse.contracts.model import AnyContract, Gold, Silver
+from lakehouse.contracts.gates import elsewhere
+from lakehouse.contracts.model import AnyContract, Silver
 
 
 def readers_of_what_goes(contract: AnyContract, others: Iterable[AnyContract]) -> Iterator[str]:
-    """Why the dataset's rows must stay: a reader that would not know what it lacks."""
-    for reader in others:
-        if contract.dataset not in reader.inputs:
-            continue
-        if isinstance(reader, Gold) and f"{contract.dataset}.{contract.time_partition}" not in reader.rebuild.values():
-            yield (
-                f"{reader.dataset} does not say which of its days come from which of {contract.time_partition}, and "
-                f"would forget its old days; add rebuild: {{<its date>: {contract.dataset}.{contract.time_partition}}} "
-                "to it, or remove rows"
-            )
-        if isinstance(reader, Silver) and reader.delivers == "changes" and not _by_time(reader):
-            yield (
-                f"{reader.dataset} cannot tell a record that is newer than all that went; make a timestamp the first "
-                "of its newest_by, or remove rows"
-            )
+    """Why the dataset's rows must stay: somebody who would not know what they lack."""
+    for other in others:
+        if contract.dataset in other.inputs:
+            yield from _as_reader(contract, other)
+        for gate in other.gates:
+            asked = elsewhere(gate)
+            if asked and not gate.fresh and asked[1] == contract.dataset:
+                yield f"a gate of {other.dataset} needs all rows of {contract.dataset}; remove the gate, or rows"
+
+
+def _as_reader(contract: AnyContract, reader: AnyContract) -> Iterator[str]:
+    if not isinstance(reader, Silver):
+        yield f"{reader.dataset} reads {contract.dataset} as a whole, and would forget old rows; remove rows"
+    elif (reader.schedule, reader.timezone) != (contract.schedule, contract.timezone):
+        yield (
+            f"{reader.dataset} has other intervals, and one of them could lose a part of its records; give both the "
+            "same schedule and timezone, or remove rows"
+        )
+    elif reader.delivers == "changes" and not _by_time(reader):
+        yield (
+            f"{reader.dataset} cannot tell a record that is newer than all that went; make a timestamp the first of "
+            "its newest_by, or remove rows"
+        )
 
 
 def _by_time(reader: Silver) -> bool:

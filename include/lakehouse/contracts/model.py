@@ -101,17 +101,6 @@ class Contract(Strict):
         return tuple(self.column_types)
 
     @property
-    def time_partition(self) -> str | None:
-        """The first column of a date or time that the table is partitioned by."""
-        columns = [partition_column(field) or "" for field in self.partition_by]
-        return next((name for name in columns if self.column_types[name] in ("date", "timestamp")), None)
-
-    def lives_by(self, table: str) -> str | None:
-        """The column by whose time the rows of one of the dataset's tables grow old; None: they never do."""
-        of_companions = {quarantine_table(self.dataset): "_interval_start", feed_table(self.dataset): "_changed_at"}
-        return self.time_partition if table == self.dataset else of_companions.get(table)
-
-    @property
     def inputs(self) -> tuple[str, ...]:
         """The datasets that this one is made from."""
         return ()
@@ -226,6 +215,12 @@ class Silver(Shaped):
         gone = (tombstone_table(self.dataset),) if self.delivers == "changes" else ()
         feed = (feed_table(self.dataset),) if self.change_feed else ()
         return self.dataset, quarantine_table(self.dataset), *gone, *feed
+
+    @property
+    def time_partition(self) -> str | None:
+        """The first column of a date or time that the table is partitioned by."""
+        columns = [partition_column(field) or "" for field in self.partition_by]
+        return next((name for name in columns if self.columns[name].type in ("date", "timestamp")), None)
 
     def _faults(self) -> Iterator[Fault]:
         yield from super()._faults()

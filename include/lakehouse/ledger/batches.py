@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time
 from typing import Any
 
-from sqlalchemy import delete, func, or_, select, text, update
+from sqlalchemy import delete, func, or_, select, text, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 
 from lakehouse.batch import BEGINNING, INTENT, PUBLISHED, UNDONE, Batch, Corrections, InputFile, TakenFile
@@ -150,13 +150,8 @@ def untaken(dataset: str, files: Collection[InputFile]) -> list[InputFile]:
     return sorted([*fresh, *corrected], key=lambda f: f.uri)
 
 
-def known_content(
-    dataset: str, files: Collection[InputFile], within: Interval | None, kept_from: date | None = None
-) -> dict[str, str]:
-    """By SHA-256, the other files in force that are as long as one of these; of one interval only, or of all.
-
-    Not those whose rows the table has let go: bytes that come again after that are news.
-    """
+def known_content(dataset: str, files: Collection[InputFile], within: Interval | None) -> dict[str, str]:
+    """By SHA-256, the other files in force that are as long as one of these; of one interval only, or of all."""
     versions = _versions(dataset).subquery()
     statement = select(versions.c.sha256, versions.c.uri).where(
         versions.c.age == 1,
@@ -165,11 +160,35 @@ def known_content(
     )
     if within is not None:
         statement = statement.where(versions.c.interval_start == within.start)
-    if kept_from is not None:
-        kept = datetime.combine(kept_from, time.min, UTC)
-        statement = statement.where(versions.c.interval_start >= kept)
     with engine().connect() as connection:
         return {row.sha256: row.uri for row in connection.execute(statement.order_by(versions.c.uri.desc()))}
+
+
+def repeats_before(dataset: str, files: Collection[InputFile], day: date) -> list[str]:
+    """Of files that correct another, those whose earlier bytes count as rows of a file from before that day."""
+    versions = _versions(dataset).subquery()
+    older = versions.alias()
+    statement = select(versions.c.uri).where(
+        tuple_(versions.c.batch_id, versions.c.uri).in_([(f.replaces, f.uri) for f in files if f.replaces]),
+        versions.c.same_as != "",
+        older.c.sha256 == versions.c.sha256,
+        older.c.interval_start < _midnight(day),
+    )
+    with engine().connect() as connection:
+        return sorted(set(connection.execute(statement).scalars()))
+
+
+def published_until(dataset: str, day: date) -> datetime | None:
+    """When the last batch came whose interval begins before that day."""
+    statement = select(func.max(batches.c.published_at)).where(
+        batches.c.dataset == dataset, batches.c.state == PUBLISHED, batches.c.interval_start < _midnight(day)
+    )
+    with engine().connect() as connection:
+        return connection.execute(statement).scalar()
+
+
+def _midnight(day: date) -> datetime:
+    return datetime.combine(day, time.min, UTC)
 
 
 def corrections(dataset: str) -> Corrections:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
 
 from pyiceberg.table import Table
 from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
@@ -12,18 +12,18 @@ from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
 from lakehouse import jobs, naming
 from lakehouse.catalog import catalog, table
 from lakehouse.contracts.load import loaded
-from lakehouse.contracts.model import AnyContract
 from lakehouse.errors import LakehouseError
-from lakehouse.jobs import Call, LetGoJob, Maintained, MaintainJob
+from lakehouse.jobs import Call, Maintained, MaintainJob
 from lakehouse.ledger import leases
 from lakehouse.maintenance.lifetimes import let_go
 from lakehouse.maintenance.orphans import look_again
-from lakehouse.maintenance.readers import not_yet_taken
+from lakehouse.maintenance.readers import not_yet_taken, readers
 from lakehouse.maintenance.step import Step
 from lakehouse.plan import Attempt
 from lakehouse.retention import versions_at_rest
+from lakehouse.steps import LeaseHeld, leased
 
-RunJob = Callable[[MaintainJob | LetGoJob], None]
+RunJob = Callable[[MaintainJob], None]
 
 
 class LeaseLost(LakehouseError):
@@ -52,12 +52,12 @@ def look_for_orphans(found: Table, step: Step, tools: Tools) -> Maintained:
     return listed
 
 
-def act(contract: AnyContract, step: Step, tools: Tools, listed: Maintained) -> Maintained:
+def act(step: Step, tools: Tools, listed: Maintained) -> Maintained:
     """Do it, if the lease is still ours; of orphans, what was `listed` before."""
     if step.operation == "set_properties":
         return _set_properties(step)
     if step.operation == "delete_old_rows":
-        return _let_go(contract, step, tools)
+        return _let_go(step, tools)
     call = _call(step)
     if step.operation == "remove_orphan_files":
         if not listed.files:
@@ -75,15 +75,23 @@ def _still_ours(tools: Tools) -> None:
         raise lost(tools.dataset)
 
 
-def _let_go(contract: AnyContract, step: Step, tools: Tools) -> Maintained:
-    """Rows that are past their time, unless somebody has yet to take them: the plan may be old."""
-    column = contract.lives_by(step.table)
-    if column is None or step.rows_from is None:
+def _let_go(step: Step, tools: Tools) -> Maintained:
+    """Rows that are past their time, unless somebody has yet to take them: the plan may be old.
+
+    Nobody who reads them works meanwhile, nor undoes what was made from them.
+    """
+    if step.rows_from is None:
         return Maintained(counters={})
-    if why := not_yet_taken(step.table, step.rows_from, loaded()):
-        raise LakehouseError(f"{step.table}: rows from before {step.rows_from} stay: {why}")
-    _still_ours(tools)
-    return let_go(_there(step), step, column, _job(step, "", tools), tools.run)
+    before, everything, found = step.rows_from, loaded(), _there(step)
+    mark = naming.job_key(tools.dataset, tools.attempt.id, _verb(step, "", tools))
+    try:
+        with ExitStack() as quiet:
+            for reader in readers(step.table, everything):
+                quiet.enter_context(leased(reader.dataset, tools.attempt, take_over=False))
+            _still_ours(tools)
+            return let_go(step.table, found, before, mark, lambda: not_yet_taken(step.table, before, everything))
+    except LeaseHeld:  # a reader is at work: another time
+        return Maintained(counters={})
 
 
 def _there(step: Step) -> Table:
@@ -108,18 +116,19 @@ def _set_properties(step: Step) -> Maintained:
 
 def _called(step: Step, call: Call, what: str, tools: Tools) -> Maintained:
     """One of Iceberg's procedures, as a Spark job."""
-    job = MaintainJob(**_job(step, what, tools), table=step.table, call=call)
+    verb = _verb(step, what, tools)
+    job = MaintainJob(
+        key=naming.job_key(tools.dataset, tools.attempt.id, verb),
+        session_id=tools.attempt.session(verb),
+        stale_sessions=tools.attempt.stale_sessions(verb),
+        table=step.table,
+        call=call,
+    )
     jobs.hand_over(job)
     tools.run(job)
     return jobs.maintained(job.key)
 
 
-def _job(step: Step, what: str, tools: Tools) -> dict[str, Any]:
-    """What every job of a step knows."""
+def _verb(step: Step, what: str, tools: Tools) -> str:
     parts = (step.operation, str(tools.number), what, naming.dag_id(step.table))
-    verb = "-".join(part for part in parts if part)
-    return {
-        "key": naming.job_key(tools.dataset, tools.attempt.id, verb),
-        "session_id": tools.attempt.session(verb),
-        "stale_sessions": tools.attempt.stale_sessions(verb),
-    }
+    return "-".join(part for part in parts if part)

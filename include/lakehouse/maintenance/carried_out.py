@@ -103,7 +103,7 @@ def _keep(contract: AnyContract, clock: Clock) -> None:
 def _take(contract: AnyContract, step: Step, tools: Tools, clock: Clock) -> tuple[str, bool]:
     """One step, with its row in the ledger, whatever becomes of it; and whether the lease was ours to the end."""
     found = _table(step.table)
-    taken = Taken(narrowed(step, contract, found, clock()), health(found, contract.maintenance.target_bytes))
+    taken = Taken(narrowed(step, contract, found.metadata, clock()), health(found, contract.maintenance.target_bytes))
     if step.operation == "remove_orphan_files":
         taken.answer = look_for_orphans(found, taken.step, tools)
     try:
@@ -125,10 +125,10 @@ def _act(contract: AnyContract, taken: Taken, tools: Tools, clock: Clock) -> boo
     found = _table(taken.step.table)
     if ref_snapshot(found) != taken.before.snapshot_id:  # somebody has written since it was measured
         taken.before = health(found, contract.maintenance.target_bytes)
-    taken.step = narrowed(taken.step, contract, found, clock())
+    taken.step = narrowed(taken.step, contract, found.metadata, clock())
     points = score(taken.before, contract.maintenance, contract.retention, clock()).total
     taken.row = log.begin(taken.step.table, taken.step.operation, taken.step.reason, taken.before, points)
-    taken.answer = act(contract, taken.step, tools, taken.answer)
+    taken.answer = act(taken.step, tools, taken.answer)
     taken.left = _table(taken.step.table)
     return leases.renew(contract.dataset, tools.attempt.run, tools.attempt.id)
 
@@ -207,7 +207,7 @@ def _line(taken: Taken, after: TableHealth, was: Score, now: Score, written: int
         "expire_snapshots": f"versions {before.snapshots} → {after.snapshots}",
         "remove_orphan_files": f"{len(taken.answer.files)} files removed",
         "set_properties": f"{len(step.properties)} settings changed",
-        "delete_old_rows": f"{taken.answer.counters.get('rows', 0)} rows from before {step.rows_from} gone",
+        "delete_old_rows": f"{taken.answer.counters.get('rows', 'no')} rows from before {step.rows_from} gone",
     }
     return (
         f"{step.table}: {step.operation}, for {step.reason}: {done[step.operation]}, "

@@ -1,35 +1,36 @@
-"""Rows that are past their time: which they are, who has yet to take them, and how they go.
+"""Rows of bronze that are past their time: which they are, and how they go.
 
-They go by whole partitions, on a branch that is compared with main, file by file, before it is published. The commit
-that publishes it also sets the table's `rows_from`: readers know from it that what is older is not all.
+They go as whole files, by the day that they came for: no data is read, and no Spark is needed. A version without them
+is made on a branch, compared with main file by file, and published in a commit that asserts main. Its summary says what
+it is, and the same commit sets the table's `rows_from`: readers know from it that what is older is not all.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
+from pyiceberg.manifest import DataFile, ManifestContent, ManifestFile
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.table import Table
-from pyiceberg.transforms import DayTransform, HourTransform, IdentityTransform, MonthTransform, YearTransform
-from pyiceberg.types import DateType
+from pyiceberg.transforms import IdentityTransform
 
-from lakehouse import jobs, naming
+from lakehouse import naming
 from lakehouse.batch import TableWrite
-from lakehouse.catalog import ref_snapshot
+from lakehouse.catalog import ref_snapshot, rows_from
 from lakehouse.contracts.model import Contract
 from lakehouse.errors import LakehouseError
 from lakehouse.health.entries import Entry, live_entries
 from lakehouse.health.measured import rows_of
 from lakehouse.health.model import TableHealth
-from lakehouse.health.partitions import described
-from lakehouse.jobs import LetGoJob, Maintained
-from lakehouse.maintenance.step import Step
+from lakehouse.jobs import Maintained
 from lakehouse.publish import drop_branches, publish
 
+BY = "_ingestion_date"
+_EPOCH = date(1970, 1, 1)
 _File = tuple[int, Entry]
 
 
@@ -47,59 +48,62 @@ class Going:
     bytes: int
 
 
-def limit(contract: Contract, name: str, found: Table, now: datetime) -> date | None:
-    """The day before which rows of a table are past their time; None where they never are.
-
-    A day with which a partition begins, so that whole partitions go. None, too, where the table has files that are
-    not parted by this time.
-    """
-    kept, column = contract.retention.rows, contract.lives_by(name)
-    if kept is None or column is None:
-        return None
-    day = (now - kept).astimezone(UTC).date()
-    firsts = [_first_day(found, spec, column, day) for spec in found.specs().values()]
-    return min((first for first in firsts if first), default=None) if all(firsts) else None
+def limit(contract: Contract, name: str, now: datetime) -> date | None:
+    """The day before which rows of a table are past their time; None where they never are."""
+    kept = contract.retention.rows
+    return (now - kept).astimezone(UTC).date() if kept and name == contract.dataset else None
 
 
 def going(health: TableHealth, before: date | None) -> Going | None:
     """What of a table is older than that, by its health; None where nothing is."""
-    if before is None:
-        return None
-    old = [one for one in health.partitions if is_old(one.ends, before)]
-    if not old:
+    old = [one for one in health.partitions if before and ended(one.ends, before)]
+    if before is None or not old:
         return None
     rows = sum(one.rows - one.deleted_rows for one in old)
     return Going(before, rows, sum(one.files for one in old), sum(one.bytes for one in old))
 
 
-def is_old(ends: datetime | None, before: date) -> bool:
+def ended(ends: datetime | None, before: date) -> bool:
     """Whether a partition that ends then holds nothing but rows of earlier days."""
-    return ends is not None and ends <= _midnight(before)
+    return ends is not None and ends <= datetime.combine(before, time.min, UTC)
 
 
-def let_go(found: Table, step: Step, column: str, job: dict[str, Any], run: Any) -> Maintained:
-    """Take the old rows out of the table, if nothing else goes with them. Call it under the lease."""
-    if step.rows_from is None:
+def let_go(name: str, found: Table, before: date, mark: str, held: Callable[[], str]) -> Maintained:
+    """Take the old files out of the table, if nothing else goes with them; nothing where they are `held` by somebody.
+
+    Call it under the lease. What may go is fixed by `found`, before anybody is asked.
+    """
+    base, files = ref_snapshot(found), list(_old_files(name, found, before))
+    if base is None or not files or held():
         return Maintained(counters={})
-    branch = f"{naming.AUDIT_BRANCH}{naming.dag_id(step.table)}_old_rows_{naming.digest(job['key'])}"
-    base = ref_snapshot(found)
-    asked = LetGoJob(
-        **job,
-        table=step.table,
-        where=f"{naming.quoted(column)} < {_literal(found, column, step.rows_from)}",
-        branch=branch,
-        bases={step.table: base},
-        provenance={naming.ROWS_FROM: step.rows_from.isoformat()},
-    )
-    jobs.hand_over(asked)
+    branch = f"{naming.AUDIT_BRANCH}old_rows_{naming.digest(mark)}"
+    told = {naming.ROWS_FROM: max(before, rows_from(found) or before).isoformat()}
     try:
-        run(asked)
-        (write,) = jobs.written(asked.key).writes
-        counters = _compared(found.refresh(), write, step.rows_from)
-        publish(write, properties={naming.ROWS_FROM: step.rows_from.isoformat()})
+        found.manage_snapshots().create_branch(base, branch).commit()
+        with found.transaction() as change, change.update_snapshot(told, branch).overwrite() as version:
+            for file in files:
+                version.delete_data_file(file)
+        head = ref_snapshot(found.refresh(), branch)
+        write = TableWrite(table=name, branch=branch, base=base, head=head)
+        counters = _compared(found, write, before)
+        if held():
+            return Maintained(counters={})
+        publish(write, properties=told)
     finally:
-        drop_branches(step.table, branch)
+        drop_branches(name, branch)
     return Maintained(counters=counters)
+
+
+def _old_files(name: str, found: Table, before: date) -> Iterator[DataFile]:
+    """The data files of days before that one; none may have deletes, which nothing of the platform writes to bronze."""
+    for manifest in _manifests(found, ref_snapshot(found)):
+        if manifest.content != ManifestContent.DATA:
+            raise LakehouseError(f"{name} has rows that somebody deleted; its old rows stay")
+        position = _position(found, found.specs()[manifest.partition_spec_id])
+        if any(_is_old(one.partition, position, before) for one in live_entries(manifest, found.io)):
+            for entry in manifest.fetch_manifest_entry(found.io, discard_deleted=True):
+                if _is_old(entry.data_file.partition, position, before):
+                    yield entry.data_file
 
 
 def _compared(found: Table, write: TableWrite, before: date) -> dict[str, int]:
@@ -108,16 +112,23 @@ def _compared(found: Table, write: TableWrite, before: date) -> dict[str, int]:
     if came := now - was:
         raise NotOnlyOldRows(f"{write.table}: {len(came)} files would come where old ones should only go")
     gone = list((was - now).elements())
-    wrong = [entry.path for spec, entry in gone if not is_old(_ends(found, spec, entry), before)]
-    if wrong:
-        raise NotOnlyOldRows(f"{write.table}: {len(wrong)} files with rows of {before} or later would go: {wrong[0]}")
+    kept = [one.path for spec, one in gone if not _is_old(one.partition, _position(found, found.specs()[spec]), before)]
+    if kept:
+        raise NotOnlyOldRows(f"{write.table}: {len(kept)} files with rows of {before} or later would go: {kept[0]}")
     rows = rows_of(found.snapshot_by_id(write.base or 0)) - rows_of(found.snapshot_by_id(write.head or 0))
-    data = [entry for _, entry in gone if entry.is_data]
-    return {"rows": rows, "files": len(data), "bytes": sum(entry.bytes for entry in data)}
+    return {"rows": rows, "data_files": len(gone), "bytes": sum(entry.bytes for _, entry in gone)}
 
 
-def _ends(found: Table, spec: int, entry: Entry) -> datetime | None:
-    return described(found.specs()[spec], found.schema(), entry.partition).ends
+def _position(found: Table, spec: PartitionSpec) -> int | None:
+    """Where in a partition the day is told; None where it is not, and its files stay."""
+    source = found.schema().find_field(BY).field_id
+    fields = enumerate(spec.fields)
+    return next((n for n, f in fields if f.source_id == source and isinstance(f.transform, IdentityTransform)), None)
+
+
+def _is_old(partition: Any, position: int | None, before: date) -> bool:
+    day = None if position is None else partition[position]
+    return day is not None and (day if isinstance(day, date) else _EPOCH + timedelta(days=day)) < before
 
 
 def _files(found: Table, of: int | None, other: int | None) -> Counter[_File]:
@@ -127,33 +138,6 @@ def _files(found: Table, of: int | None, other: int | None) -> Counter[_File]:
     return Counter((one.partition_spec_id, entry) for one in mine for entry in live_entries(one, found.io))
 
 
-def _manifests(found: Table, version: int | None) -> Iterator[Any]:
+def _manifests(found: Table, version: int | None) -> Iterator[ManifestFile]:
     snapshot = found.snapshot_by_id(version or 0)
     yield from snapshot.manifests(found.io) if snapshot else ()
-
-
-def _first_day(found: Table, spec: PartitionSpec, column: str, day: date) -> date | None:
-    """The first day of the partition that the day is in; None where partitions are not of that column's time."""
-    source = found.schema().find_field(column)
-    for field in spec.fields:
-        if field.source_id != source.field_id:
-            continue
-        match field.transform:
-            case YearTransform():
-                return day.replace(month=1, day=1)
-            case MonthTransform():
-                return day.replace(day=1)
-            case DayTransform() | HourTransform():
-                return day
-            case IdentityTransform() if isinstance(source.field_type, DateType):
-                return day
-    return None
-
-
-def _literal(found: Table, column: str, day: date) -> str:
-    is_date = isinstance(found.schema().find_field(column).field_type, DateType)
-    return f"DATE '{day}'" if is_date else f"TIMESTAMP '{day} 00:00:00'"
-
-
-def _midnight(day: date) -> datetime:
-    return datetime.combine(day, time.min, UTC)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
 
 from lakehouse.contracts.model import Contract
 from lakehouse.jobs import Call
@@ -15,15 +15,15 @@ from lakehouse.maintenance.planned import orphans_before
 from lakehouse.maintenance.step import Step
 
 
-def narrowed(step: Step, contract: Contract, found: Table, now: datetime) -> Step:
+def narrowed(step: Step, contract: Contract, metadata: TableMetadata, now: datetime) -> Step:
     """The step, taking away no more than the plan says, nor than the contract allows by now; others as they are."""
     if step.rows_from is not None:
-        allowed = limit_of_rows(contract, step.table, found, now)
+        allowed = limit_of_rows(contract, step.table, now)
         return step.model_copy(update={"rows_from": min(step.rows_from, allowed) if allowed else None})
     if step.call is None:
         return step
     if step.operation == "expire_snapshots":
-        limit, last = bounds(found.metadata, contract.retention, now)
+        limit, last = bounds(metadata, contract.retention, now)
         last = max(last, step.call.retain_last or 0)
         return _with(step, older_than=_older(step.call, limit), retain_last=last)
     if step.operation == "remove_orphan_files":

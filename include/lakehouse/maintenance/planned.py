@@ -13,7 +13,7 @@ from lakehouse.errors import LakehouseError
 from lakehouse.health.model import TableHealth
 from lakehouse.health.score import MANIFEST_BYTES
 from lakehouse.jobs import Call
-from lakehouse.maintenance.lifetimes import Going, is_old
+from lakehouse.maintenance.lifetimes import Going, ended
 from lakehouse.maintenance.rewriting import purges, rewrites
 from lakehouse.maintenance.step import Plan, Step
 from lakehouse.wording import size
@@ -99,7 +99,7 @@ def _without_old(health: TableHealth, let_go: Sequence[Step]) -> TableHealth:
     before = next((step.rows_from for step in let_go), None)
     if before is None:
         return health
-    return health.model_copy(update={"partitions": tuple(p for p in health.partitions if not is_old(p.ends, before))})
+    return health.model_copy(update={"partitions": tuple(p for p in health.partitions if not ended(p.ends, before))})
 
 
 def _properties(seen: Seen) -> list[Step]:

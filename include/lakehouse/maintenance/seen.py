@@ -44,7 +44,7 @@ def _seen(one: Inspected, open_from: datetime | None, now: datetime) -> Seen:
         return Seen(one.name, one.contract, one.health, now)
     done = log.last_done(one.name)
     due = orphans_due(one.contract.maintenance, done, now)
-    old = going(one.health, limit(one.contract, one.name, found, now))
+    old = going(one.health, limit(one.contract, one.name, now))
     return Seen(
         name=one.name,
         contract=one.contract,

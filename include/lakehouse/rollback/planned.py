@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from datetime import date
 from itertools import takewhile
 
 from pyiceberg.table import Table
 
 from lakehouse import naming
 from lakehouse.batch import PUBLISHED, UNDONE, Batch, TableWrite
-from lakehouse.built import rebuilt_from
 from lakehouse.catalog import coverage, history, ref_snapshot, rows_from, table
-from lakehouse.changes import changed_days
-from lakehouse.contracts.model import AnyContract, Gold, Silver
+from lakehouse.contracts.model import AnyContract, Bronze, Silver
 from lakehouse.errors import LakehouseError
 from lakehouse.intervals import Interval, is_gone, shown
 from lakehouse.ledger import batches
@@ -45,7 +42,7 @@ def plan(contract: AnyContract, to: str) -> Rollback:
         undone, redone = _undone(contract.dataset, own, target, known), []
     else:
         undone, redone = [], _redone(contract.dataset, own, target, known)
-    _can_be_built_again(contract, own, target, undone)
+    _can_be_built_again(contract, undone)
     kept = {batch.batch_id for batch in known if batch.state == PUBLISHED and batch not in undone}
     # Those that the batches wrote: today's contract may not have them any more.
     companions = [name for name in naming.tables_of(contract.dataset) if name != contract.dataset]
@@ -59,29 +56,16 @@ def plan(contract: AnyContract, to: str) -> Rollback:
     )
 
 
-def _can_be_built_again(contract: AnyContract, own: Table, target: int, undone: Sequence[Batch]) -> None:
-    """`CannotRollBack` where what is undone was made from rows that its input has let go."""
-    if isinstance(contract, Silver):
-        kept_from = rows_from(table(contract.reads))
-        gone = sorted(batch.interval for batch in undone if batch.of_interval and is_gone(batch.interval, kept_from))
-        if gone:
-            raise CannotRollBack(_gone(contract, contract.reads, kept_from, shown(gone[0], contract.timezone)))
-    elif isinstance(contract, Gold):
-        dataset, column = rebuilt_from(contract)
-        source, made = (table(dataset) if dataset else None), origin(own, target)
-        kept_from, main = rows_from(source), ref_snapshot(source)
-        if source is None or kept_from is None or main is None:
-            return
-        days = changed_days(source, column, made.inputs.get(dataset) if made else None, main)
-        if days is None or any(day < kept_from for day in days):
-            raise CannotRollBack(_gone(contract, dataset, kept_from, f"what changed before {kept_from}"))
-
-
-def _gone(contract: AnyContract, source: str, kept_from: date | None, what: str) -> str:
-    return (
-        f"{contract.dataset}: {what} would be undone and could not be built again, for {source} has let its rows from "
-        f"before {kept_from} go; go to a later version"
-    )
+def _can_be_built_again(contract: AnyContract, undone: Sequence[Batch]) -> None:
+    """`CannotRollBack` where what is undone is of a time whose records bronze has let go."""
+    source = contract.reads if isinstance(contract, Silver) else contract.dataset
+    kept_from = rows_from(table(source)) if isinstance(contract, Bronze | Silver) else None
+    gone = sorted(batch.interval for batch in undone if batch.of_interval and is_gone(batch.interval, kept_from))
+    if gone:
+        raise CannotRollBack(
+            f"{contract.dataset}: {shown(gone[0], contract.timezone)} would be undone and could not be built again, "
+            f"for {source} has let its rows from before {kept_from} go; go to a later version"
+        )
 
 
 def undone_intervals(rollback: Rollback) -> list[Interval]:
