@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pyiceberg.table import Table
@@ -12,10 +13,11 @@ from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
 from lakehouse import jobs, naming
 from lakehouse.catalog import catalog, table
 from lakehouse.contracts.load import loaded
-from lakehouse.contracts.model import AnyContract
+from lakehouse.contracts.model import AnyContract, Bronze
 from lakehouse.errors import LakehouseError
 from lakehouse.jobs import Call, LetGoJob, Maintained, MaintainJob
 from lakehouse.ledger import leases
+from lakehouse.maintenance.clearing import clear
 from lakehouse.maintenance.lifetimes import let_go
 from lakehouse.maintenance.orphans import look_again
 from lakehouse.maintenance.readers import not_yet_taken
@@ -58,6 +60,8 @@ def act(contract: AnyContract, step: Step, tools: Tools, listed: Maintained) -> 
         return _set_properties(step)
     if step.operation == "delete_old_rows":
         return _let_go(contract, step, tools)
+    if step.operation == "clear_landing":
+        return clear(contract, step, partial(_still_ours, tools)) if isinstance(contract, Bronze) else listed
     call = _call(step)
     if step.operation == "remove_orphan_files":
         if not listed.files:

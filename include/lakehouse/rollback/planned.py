@@ -18,10 +18,11 @@ from lakehouse.batch import PUBLISHED, UNDONE, Batch, TableWrite
 from lakehouse.built import rebuilt_from
 from lakehouse.catalog import coverage, history, ref_snapshot, rows_from, table
 from lakehouse.changes import changed_days
-from lakehouse.contracts.model import AnyContract, Gold, Silver
+from lakehouse.contracts.model import AnyContract, Bronze, Gold, Silver
 from lakehouse.errors import LakehouseError
 from lakehouse.intervals import Interval, is_gone, shown
-from lakehouse.ledger import batches
+from lakehouse.ledger import batches, landing_gone
+from lakehouse.ledger.landing_gone import Gone
 from lakehouse.ledger.rollbacks import Move, Rollback
 from lakehouse.provenance import batch_of, is_maintenance, origin
 from lakehouse.versions import existing, version
@@ -60,8 +61,11 @@ def plan(contract: AnyContract, to: str) -> Rollback:
 
 
 def _can_be_built_again(contract: AnyContract, own: Table, target: int, undone: Sequence[Batch]) -> None:
-    """`CannotRollBack` where what is undone was made from rows that its input has let go."""
-    if isinstance(contract, Silver):
+    """`CannotRollBack` where what is undone was made from files, or from rows of its input, that have gone."""
+    if isinstance(contract, Bronze):
+        if files := landing_gone.taken_by([batch.batch_id for batch in undone]):
+            raise CannotRollBack(_cleared(contract, files))
+    elif isinstance(contract, Silver):
         kept_from = rows_from(table(contract.reads))
         gone = sorted(batch.interval for batch in undone if batch.of_interval and is_gone(batch.interval, kept_from))
         if gone:
@@ -75,6 +79,15 @@ def _can_be_built_again(contract: AnyContract, own: Table, target: int, undone: 
         days = changed_days(source, column, made.inputs.get(dataset) if made else None, main)
         if days is None or any(day < kept_from for day in days):
             raise CannotRollBack(_gone(contract, dataset, kept_from, f"what changed before {kept_from}"))
+
+
+def _cleared(contract: Bronze, gone: Sequence[Gone]) -> str:
+    kept = sorted({row.archived_to for row in gone} - {""})
+    where = f"archived, such as {kept[0]}" if kept else "deleted, or are not there any more"
+    return (
+        f"{contract.dataset}: {len({row.uri for row in gone})} landing files would have to be taken again, and were "
+        f"{where}; go to a later version"
+    )
 
 
 def _gone(contract: AnyContract, source: str, kept_from: date | None, what: str) -> str:
