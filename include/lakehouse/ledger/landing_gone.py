@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -91,7 +91,7 @@ def note(rows: Sequence[Gone]) -> None:
             connection.execute(new.on_conflict_do_update(index_elements=list(_KEY), set_=again))
 
 
-def forget(rows: Iterable[Gone]) -> None:
+def forget(rows: Sequence[Gone]) -> None:
     """What was begun and came to nothing: these files are there, and as due as before."""
     keys = [(row.dataset, row.batch_id, row.uri, row.version) for row in rows]
     with engine().begin() as connection:

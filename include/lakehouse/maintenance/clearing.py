@@ -46,9 +46,11 @@ def clear(contract: Bronze, step: Step, still_ours: Callable[[], None]) -> Maint
 def settle_begun(dataset: str) -> None:
     """Find out what became of files whose going was cut off: gone, or there and as due as before."""
     cut_off = landing_gone.begun(dataset)
+    if not cut_off:
+        return
     there = dict(zip(cut_off, _each(cut_off, _is_there), strict=True))
     landing_gone.note([_ended(row) for row in cut_off if not there[row]])
-    landing_gone.forget(row for row in cut_off if there[row])
+    landing_gone.forget([row for row in cut_off if there[row]])
 
 
 def _is_there(row: Gone) -> bool:

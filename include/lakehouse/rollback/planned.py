@@ -63,7 +63,7 @@ def plan(contract: AnyContract, to: str) -> Rollback:
 def _can_be_built_again(contract: AnyContract, own: Table, target: int, undone: Sequence[Batch]) -> None:
     """`CannotRollBack` where what is undone was made from files, or from rows of its input, that have gone."""
     if isinstance(contract, Bronze):
-        if files := landing_gone.taken_by([batch.batch_id for batch in undone]):
+        if files := files_lost(contract.dataset, landing_gone.taken_by([batch.batch_id for batch in undone])):
             raise CannotRollBack(_cleared(contract, files))
     elif isinstance(contract, Silver):
         kept_from = rows_from(table(contract.reads))
@@ -79,6 +79,12 @@ def _can_be_built_again(contract: AnyContract, own: Table, target: int, undone: 
         days = changed_days(source, column, made.inputs.get(dataset) if made else None, main)
         if days is None or any(day < kept_from for day in days):
             raise CannotRollBack(_gone(contract, dataset, kept_from, f"what changed before {kept_from}"))
+
+
+def files_lost(dataset: str, gone: Sequence[Gone]) -> list[Gone]:
+    """Of files that went, those in force: in place of one that was corrected since, its correction is taken again."""
+    known = batches.taken(dataset, {row.uri for row in gone}) if gone else {}
+    return [row for row in gone if row.etag in known.get(row.uri, ())[:1]]
 
 
 def _cleared(contract: Bronze, gone: Sequence[Gone]) -> str:
