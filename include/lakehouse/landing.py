@@ -4,20 +4,36 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from lakehouse.batch import InputFile
 from lakehouse.contracts.fields import Ready, write_duration
 from lakehouse.contracts.model import Bronze
-from lakehouse.landing_bucket import LandingError, Listing, Object, listed, place
+from lakehouse.landing_bucket import LandingError, Listing, Object, key_of, listed, place
+from lakehouse.ledger import batches, landing_gone
+from lakehouse.ledger.answering import answers
+from lakehouse.ledger.landing_gone import ABSENT, DONE, Gone
 from lakehouse.manifest import Listed, Manifest, no_manifest, read_manifest
 from lakehouse.roles import Role
 from lakehouse.settings import settings
 from lakehouse.store import answering, client
 
-__all__ = ["LandingError", "awaited", "data_files", "hidden", "mark_complete", "missing", "objects", "place", "put"]
+__all__ = [
+    "LandingError",
+    "awaited",
+    "check_that_none_is_missed",
+    "data_files",
+    "hidden",
+    "mark_complete",
+    "missing",
+    "objects",
+    "place",
+    "put",
+    "went",
+]
 
 log = logging.getLogger(__name__)
 # One triggerer reads the manifests of all that wait: a data file named by mistake must not fill its memory.
@@ -38,7 +54,7 @@ def data_files(contract: Bronze, start: datetime) -> list[InputFile]:
     if manifest is None:
         raise LandingError(f"{place(prefix + ready.manifest)} is not there; deliver it again")
     objects = listed(prefix).objects
-    if told := manifest.awaited(objects):
+    if told := _lacking(prefix, manifest, objects):
         raise LandingError(f"not there: {told}; deliver them, or correct the manifest")
     if ignored := [one for one in _data(prefix, ready, objects) if one.key not in manifest.files]:
         log.warning("%d files of %s ignored, which %s does not list", len(ignored), place(prefix), ready.manifest)
@@ -64,16 +80,62 @@ def awaited(prefix: str, ready: Ready, end: datetime) -> str | None:
     if not ready.manifest:
         return None if any(one.key == key for one in listed(key).objects) else place(key)
     manifest = _manifest(prefix, ready.manifest)
-    return manifest.awaited(listed(prefix).objects) if manifest else place(key)
+    return _lacking(prefix, manifest, listed(prefix).objects) if manifest else place(key)
+
+
+def _lacking(prefix: str, manifest: Manifest, objects: Sequence[Object]) -> str | None:
+    """What of a manifest's files is not there, and did not go after it was taken. The ledger is asked in need only."""
+    return manifest.awaited(objects, _gone(prefix)) if manifest.awaited(objects) else None
+
+
+def check_that_none_is_missed(contract: Bronze, start: datetime, files: Sequence[InputFile]) -> None:
+    """`LandingError` where files went from the interval's folder before this dataset has taken them.
+
+    They went when all who read them then had; a contract that came later would find the folder complete, and empty.
+    """
+    there = {file.uri for file in files}
+    rows = [row for row in landing_gone.under(_address(contract, start)) if row.uri not in there]
+    taken = batches.taken(contract.dataset, {row.uri for row in rows}) if rows else {}
+    if missed := [row for row in rows if row.etag not in taken.get(row.uri, ())]:
+        where = next((f"; {row.uri} is at {row.archived_to}" for row in missed if row.archived_to), "")
+        raise LandingError(
+            f"{len(missed)} files went from {place(contract.landing_prefix(start))} before {contract.dataset} took "
+            f"them{where}; bring them back, or let {contract.dataset} start later"
+        )
+
+
+def _address(contract: Bronze, start: datetime) -> str:
+    return f"s3://{place(contract.landing_prefix(start))}"
+
+
+def _gone(prefix: str) -> list[Object]:
+    """The files that were in a folder until they were taken, and are past their time."""
+    with answers():
+        rows = landing_gone.under(f"s3://{place(prefix)}")
+    return [Object(key_of(row.uri), row.etag, row.bytes, row.at) for row in rows]
+
+
+def went(contract: Bronze, start: datetime) -> list[str]:
+    """How many files went from the interval's folder, when and where to: a line for each day and way."""
+    rows = landing_gone.under(_address(contract, start))
+    ways = Counter((f"{row.at:%Y-%m-%d}", _way(row)) for row in rows)
+    return [f"{count} file{'' if count == 1 else 's'} {way} on {day}" for (day, way), count in sorted(ways.items())]
+
+
+def _way(row: Gone) -> str:
+    if row.state == ABSENT:
+        return "found missing"
+    way = f"archived in {row.archived_to.removesuffix(key_of(row.uri))}" if row.archived_to else "deleted"
+    return way if row.state == DONE else f"about to be {way}"
 
 
 def _restless(prefix: str, quiet: timedelta, end: datetime, listing: Listing, data: Sequence[Object]) -> str | None:
     """Why a folder is not quiet; all by the store's clock, since ours may be another."""
     if listing.at < end:
         return f"the interval's end at {end.isoformat()}"
-    if not data:
+    if not data and not _gone(prefix):
         return f"a first file in {place(prefix)}"
-    age = listing.at - max(one.changed for one in listing.objects)
+    age = listing.at - max((one.changed for one in listing.objects), default=datetime.min.replace(tzinfo=UTC))
     return f"quiet for {write_duration(quiet)}, last change {_rough(age)} ago" if age < quiet else None
 
 

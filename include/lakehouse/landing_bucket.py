@@ -37,6 +37,11 @@ class Listing(NamedTuple):
     objects: list[Object]
 
 
+def key_of(uri: str) -> str:
+    """The key of a file that the ledger names by its address."""
+    return uri.removeprefix(f"s3://{place('')}")
+
+
 def place(key: str) -> str:
     """A landing object as people read it: bucket and key."""
     return f"{settings().landing_bucket}/{key}"

@@ -50,10 +50,13 @@ class Manifest:
     key: str
     files: dict[str, Listed]
 
-    def awaited(self, objects: Sequence[Object]) -> str | None:
-        """Which of the files are not there as listed."""
-        there = {one.key: one for one in objects}
-        unlike = [told for key, listed in self.files.items() if (told := listed.unlike(there.get(key)))]
+    def awaited(self, objects: Sequence[Object], gone: Sequence[Object] = ()) -> str | None:
+        """Which of the files are not there as listed, and did not go after they were taken as listed."""
+        there, taken = {one.key: one for one in objects}, [one for one in gone if one.key in self.files]
+        went = {one.key for one in taken if one.key not in there and self.files[one.key].unlike(one) is None}
+        unlike = [
+            told for key, listed in self.files.items() if key not in went and (told := listed.unlike(there.get(key)))
+        ]
         return (
             f"{len(unlike)} of {len(self.files)} files of {place(self.key)}, the first {unlike[0]}" if unlike else None
         )

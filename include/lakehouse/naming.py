@@ -30,6 +30,8 @@ INPUT_TAG = "input_of_"
 ROLLBACK_TAG = "rollback_"
 # The folder of job documents in the warehouse bucket.
 JOBS = "_jobs"
+# The folder of the landing bucket where files go that are past their time.
+ARCHIVE = "_archive/"
 SPARK_POOL = "spark"
 REPLAY_DAG = "replay_quarantine"
 ROLLBACK_DAG = "rollback"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from lakehouse.naming import JOBS, NAMESPACES, layer_of
+from lakehouse.naming import ARCHIVE, JOBS, NAMESPACES, layer_of
 
 
 class Role(StrEnum):
@@ -39,6 +39,7 @@ class Rights:
     writes: tuple[str, ...] = ()
     documents: tuple[str, ...] = ()
     reads_landing: bool = False
+    clears_landing: bool = False
     deletes: bool = False
 
 
@@ -47,7 +48,9 @@ RIGHTS = {
     Role.TRANSFORM: Rights(
         reads=NAMESPACES, writes=("silver", "gold", "quarantine", "ops"), documents=("silver", "gold")
     ),
-    Role.MAINTENANCE: Rights(reads=NAMESPACES, writes=NAMESPACES, documents=NAMESPACES, deletes=True),
+    Role.MAINTENANCE: Rights(
+        reads=NAMESPACES, writes=NAMESPACES, documents=NAMESPACES, clears_landing=True, deletes=True
+    ),
     Role.READER: Rights(reads=("silver", "gold")),
 }
 
@@ -82,11 +85,29 @@ def policy(role: Role, landing: str, warehouse: str) -> dict[str, Any]:
     if rights.reads_landing:
         statements.append(_allow(("s3:ListBucket", "s3:GetBucketLocation"), [f"arn:aws:s3:::{landing}"]))
         statements.append(_allow(_READ, _objects(landing, [""])))
+    if rights.clears_landing:
+        statements += _clearing(landing)
     if written:
         statements.append(_allow(_WRITE, _objects(warehouse, written)))
     if rights.deletes:
         statements.append(_allow(_DELETE, _objects(warehouse, written)))
     return _policy(statements)
+
+
+def _clearing(landing: str) -> list[dict[str, Any]]:
+    """Copying landing files to the archive, and removing versions of them; what is in the archive stays."""
+    of_bucket = ("s3:ListBucket", "s3:ListBucketVersions", "s3:GetBucketLocation", "s3:GetBucketVersioning")
+    everything, archive = _objects(landing, [""]), _objects(landing, [ARCHIVE])
+    one_version = {"StringLike": {"s3:versionid": "?*"}}
+    return [
+        _allow(of_bucket, [f"arn:aws:s3:::{landing}"]),
+        _allow((*_READ, "s3:GetObjectVersion"), everything),
+        _allow(_WRITE, archive),
+        _allow(("s3:DeleteObjectVersion",), everything),
+        # MinIO asks for the right to delete, and tells which version is meant: without one nothing may be hidden.
+        {**_allow(_DELETE, everything), "Condition": one_version},
+        {**_allow(("s3:DeleteObject", "s3:DeleteObjectVersion"), archive), "Effect": "Deny"},
+    ]
 
 
 def _policy(statements: list[dict[str, Any]]) -> dict[str, Any]:

@@ -198,15 +198,11 @@ class LeaseTrigger(Waiting):
         return (self.dataset,)
 
     def ask(self) -> Any:
-        from sqlalchemy.exc import SQLAlchemyError
-
-        from lakehouse.ledger.database import LedgerUnreachable
+        from lakehouse.ledger.answering import answers
         from lakehouse.ledger.leases import holder
 
-        try:
+        with answers():
             return holder(self.dataset)
-        except SQLAlchemyError as error:
-            raise LedgerUnreachable(f"the ledger does not answer: {str(error).splitlines()[0]}") from error
 
     def missing(self, answer: Any) -> str | None:
         free = answer is None or answer.owner == self.owner

@@ -17,7 +17,7 @@ from pyiceberg.exceptions import ForbiddenError
 from lakehouse.catalog import NotAllowed, catalog, catalog_of
 from lakehouse.identities import acting_as, identity
 from lakehouse.maintenance.orphans import _locations
-from lakehouse.naming import NAMESPACES
+from lakehouse.naming import ARCHIVE, NAMESPACES
 from lakehouse.query import EXTENSIONS, QueryError, run_sql
 from lakehouse.roles import Role
 from lakehouse.settings import ROOT, Settings
@@ -77,6 +77,7 @@ def files(stack) -> Iterator[dict[str, tuple[str, str]]]:
     name = f"access_{uuid4().hex[:8]}"
     places = {layer: (stack.warehouse_bucket, f"{layer}/{name}/data/one.parquet") for layer in NAMESPACES}
     places["landing"] = (stack.landing_bucket, f"{name}/one.jsonl")
+    places["archive"] = (stack.landing_bucket, f"{ARCHIVE}{name}/one.jsonl")
     for bucket, key in places.values():
         client().put_object(Bucket=bucket, Key=key, Body=b"{}")
     yield places
@@ -91,13 +92,14 @@ def test_each_role_does_on_the_store_what_it_may_and_nothing_else(stack, files) 
             return permitted(lambda: own.list_objects_v2(Bucket=stack.warehouse_bucket))
         if row == "make a bucket":
             return permitted(lambda: own.create_bucket(Bucket=f"access-{column}"))
-        bucket, key = files[words[0]]
+        bucket, key = files[words[-1]]
         if verb == "read":
             return permitted(lambda: own.get_object(Bucket=bucket, Key=key))
         if verb == "write":
             return permitted(lambda: own.put_object(Bucket=bucket, Key=f"{key}.{column}", Body=b"{}"))
         assert verb == "delete", row
-        return permitted(lambda: own.delete_object(Bucket=bucket, Key=f"{key}.{column}"))
+        version = {"VersionId": "null"} if "version" in words else {}
+        return permitted(lambda: own.delete_object(Bucket=bucket, Key=f"{key}.{column}", **version))
 
     compare("on the store", attempt)
 

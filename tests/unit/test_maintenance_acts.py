@@ -126,9 +126,9 @@ def test_files_are_listed_first_and_removed_only_if_there_are_any(monkeypatch):
     asked = step("remove_orphan_files", older_than=datetime.now(UTC), dry_run=True)
     tools = acts.Tools("silver.orders", ATTEMPT, print, 0)
     nothing = Maintained(counters={"files": 0})
-    assert acts.act(asked, tools, nothing) == nothing
+    assert acts.act(ORDERS, asked, tools, nothing) == nothing
     assert calls == []
-    acts.act(asked, tools, Maintained(counters={}, files=("s3://lake/a",)))
+    acts.act(ORDERS, asked, tools, Maintained(counters={}, files=("s3://lake/a",)))
     assert calls == [False]
 
 
@@ -205,7 +205,9 @@ def a_while_later() -> datetime:
 def test_no_job_is_begun_without_the_lease(monkeypatch):
     monkeypatch.setattr(leases, "renew", lambda *_: False)
     with pytest.raises(acts.LeaseLost):
-        acts.act(step("rewrite_manifests"), acts.Tools("silver.orders", ATTEMPT, print, 0), Maintained(counters={}))
+        acts.act(
+            ORDERS, step("rewrite_manifests"), acts.Tools("silver.orders", ATTEMPT, print, 0), Maintained(counters={})
+        )
 
 
 def test_what_may_go_is_judged_by_the_ledgers_clock(table, monkeypatch):
@@ -245,7 +247,7 @@ class Taking:
     def take(self, one: Step, now: datetime) -> None:
         carried_out._take(ORDERS, one, acts.Tools("silver.orders", ATTEMPT, print, 0), lambda: now)
 
-    def act(self, one: Step, *_: object) -> Maintained:
+    def act(self, _contract: object, one: Step, *_: object) -> Maintained:
         assert self.held, "a step is taken under the lease"
         self.asked.append(one)
         if self.wrong:

@@ -22,15 +22,18 @@ def fits(patterns: Any, value: str) -> bool:
     return any(fnmatchcase(value, pattern) for pattern in patterns)
 
 
-def allowed(role: Role, action: str, bucket: str, key: str = "") -> bool:
+def allowed(role: Role, action: str, bucket: str, key: str = "", version: str = "") -> bool:
     """What S3 would answer; a listing's key is the prefix that is asked for."""
+    found = set()
     target = f"arn:aws:s3:::{bucket}" + (f"/{key}" if key and action != LIST else "")
     for statement in policy(role, "landing", "lake")["Statement"]:
-        prefixes = statement.get("Condition", {}).get("StringLike", {}).get("s3:prefix", ["*"])
-        seen = action != LIST or fits(prefixes, key)
+        asked = statement.get("Condition", {}).get("StringLike", {})
+        seen = (action != LIST or fits(asked.get("s3:prefix", ["*"]), key)) and fits(
+            [asked.get("s3:versionid", "*")], version
+        )
         if seen and fits(statement["Action"], action) and fits(statement["Resource"], target):
-            return True
-    return False
+            found.add(statement["Effect"])
+    return found == {"Allow"}
 
 
 def tables(role: Role, action: str) -> set[str]:
@@ -56,10 +59,23 @@ def test_a_role_reads_writes_and_deletes_tables_of_its_own_layers(role, reads, w
     assert {name for name in NAMESPACES if allowed(role, LIST, "lake", f"{name}/orders/")} == reads
 
 
-def test_only_ingest_reads_landing_and_no_role_writes_it() -> None:
-    assert [role for role in NARROW if allowed(role, GET, "landing", "orders/one.jsonl")] == [Role.INGEST]
-    assert [role for role in NARROW if allowed(role, LIST, "landing", "orders/")] == [Role.INGEST]
+def test_only_ingest_and_maintenance_read_landing_and_no_role_writes_it() -> None:
+    both = [Role.INGEST, Role.MAINTENANCE]
+    assert [role for role in NARROW if allowed(role, GET, "landing", "orders/one.jsonl")] == both
+    assert [role for role in NARROW if allowed(role, LIST, "landing", "orders/")] == both
     assert [role for role in NARROW if allowed(role, PUT, "landing", "orders/one.jsonl")] == []
+
+
+def test_only_maintenance_removes_versions_from_landing_and_hides_none_and_keeps_its_archive() -> None:
+    """AWS has a right for versions; MinIO asks for the right to delete, with the version as a condition."""
+    one, kept = "orders/one.jsonl", "_archive/bronze.orders/b/orders/one.jsonl"
+    for action in (DELETE, "s3:DeleteObjectVersion"):
+        may = [role for role in NARROW if allowed(role, action, "landing", one, version="v1")]
+        assert may == [Role.MAINTENANCE]
+        assert [role for role in NARROW if allowed(role, action, "landing", kept, version="v1")] == []
+    assert [role for role in NARROW if allowed(role, DELETE, "landing", one)] == []
+    assert [role for role in NARROW if allowed(role, PUT, "landing", kept)] == [Role.MAINTENANCE]
+    assert [role for role in NARROW if allowed(role, "s3:PutBucketVersioning", "landing")] == []
 
 
 def test_job_documents_are_for_those_who_run_the_jobs() -> None:

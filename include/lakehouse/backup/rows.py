@@ -12,10 +12,11 @@ from sqlalchemy import Connection, Table, func, select, text, update
 
 from lakehouse.backup.model import NoBackup, Rows
 from lakehouse.errors import LakehouseError
-from lakehouse.ledger.database import batches, engine, inputs, metadata, rollbacks
+from lakehouse.ledger.database import batches, engine, inputs, landing_gone, metadata, rollbacks
 
 # Who is at work, and who is alive: not true of a platform that was just restored.
 _OF_THE_MOMENT = {"leases", "heartbeats"}
+_WITH_ETAGS = (inputs, landing_gone)
 _STATES = (
     "SELECT md5(string_agg(concat(batch_id, state, attempt, intended_at), ',' ORDER BY batch_id)) FROM batches",
     "SELECT md5(string_agg(concat(id, state), ',' ORDER BY id)) FROM rollbacks",
@@ -71,8 +72,8 @@ def rename(etags: Mapping[str, tuple[str, str]]) -> int:
     changed = 0
     with engine().begin() as connection:
         for uri, (old, new) in etags.items():
-            statement = update(inputs).where(inputs.c.uri == uri, inputs.c.etag == old).values(etag=new)
-            changed += connection.execute(statement).rowcount
+            statements = [update(t).where(t.c.uri == uri, t.c.etag == old).values(etag=new) for t in _WITH_ETAGS]
+            changed += max(connection.execute(statement).rowcount for statement in statements)
     return changed
 
 

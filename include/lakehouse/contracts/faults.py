@@ -13,7 +13,7 @@ from lakehouse.contracts.gates import named_columns
 from lakehouse.contracts.paths import names, steps
 from lakehouse.contracts.places import faults_of_path, telling_moments
 from lakehouse.errors import suggest
-from lakehouse.naming import layer_of
+from lakehouse.naming import ARCHIVE, layer_of
 
 if TYPE_CHECKING:
     from lakehouse.contracts.model import Bronze, Contract, Gold, Silver
@@ -56,12 +56,16 @@ def of_contract(contract: Contract) -> Iterator[Fault]:
 
 
 def of_bronze(contract: Bronze) -> Iterator[Fault]:
-    """What may be wrong in bronze alone: a path that does not tell intervals apart, rows that cannot go."""
+    """What may be wrong in bronze alone: a path that does not tell intervals apart, rows and files that cannot go."""
     if contract.retention.rows and "_ingestion_date" not in contract.partition_by:
         yield "retention.rows", "rows go by _ingestion_date; add it to partition_by"
     moments = telling_moments(datetime.combine(contract.start, time.min, ZoneInfo(contract.timezone)))
     starts = [contract.interval_after(one).start for one in moments]
     yield from faults_of_path(contract.source.path, contract.timezone, starts)
+    if contract.source.path.startswith(ARCHIVE):
+        yield "source.path", f"{ARCHIVE} is where files go that are past their time; write another folder"
+    if contract.source.archive_after is not None and contract.source.delete_after is not None:
+        yield "source.delete_after", "a file is either archived or deleted; remove delete_after or archive_after"
 
 
 def of_columns(columns: Mapping[str, Column]) -> Iterator[Fault]:

@@ -269,12 +269,25 @@ class Source(Strict):
         description="Bytes that came before under another name are not taken again: within the dataset, "
         "or only within the interval (full snapshots may repeat).",
     )
+    archive_after: Duration | None = Field(
+        None,
+        description="Files go to _archive/ in the landing bucket this long after they were taken, once everybody who "
+        "may read them has taken them; left out: they stay. The bucket must keep versions.",
+    )
+    delete_after: Duration | None = Field(
+        None, description="Instead: files are deleted this long after they were taken, on the same terms."
+    )
 
     @model_validator(mode="after")
     def _path_names_the_interval(self) -> Source:
         if "{interval:" not in self.path or not self.path.endswith("/"):
             raise ValueError("path must name its interval and end in /, such as orders/{interval:%Y-%m-%d}/")
         return self
+
+    @property
+    def kept(self) -> timedelta | None:
+        """How long files stay after they were taken; None: for ever."""
+        return self.delete_after if self.archive_after is None else self.archive_after
 
 
 def partition_column(field: str) -> str | None:

@@ -71,6 +71,11 @@ class Contract(Strict):
         *("gates", "sla", "retention", "maintenance", "update_mode"),
         *("most_rejected", "most_deleted", "change_feed", "unknown_history"),
     )
+    # The same of fields that are sections.
+    _COSMETIC_PARTS: ClassVar[dict[str, Any]] = {
+        "columns": {"__all__": {"description"}},
+        "source": {"archive_after", "delete_after"},
+    }
 
     @model_validator(mode="after")
     def _hangs_together(self) -> Self:
@@ -108,7 +113,7 @@ class Contract(Strict):
     @property
     def version(self) -> str:
         """A hash of all that decides which rows come out."""
-        cosmetic: dict[str, Any] = dict.fromkeys(self._COSMETIC, True) | {"columns": {"__all__": {"description"}}}
+        cosmetic: dict[str, Any] = dict.fromkeys(self._COSMETIC, True) | self._COSMETIC_PARTS
         return digest(self.model_dump(mode="json", by_alias=True, exclude=cosmetic))
 
     def interval_ending_by(self, moment: datetime) -> Interval:

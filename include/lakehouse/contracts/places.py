@@ -14,6 +14,12 @@ def landing_prefix(path: str, timezone: str, start: datetime) -> str:
     return path.format(interval=start.astimezone(zone) if start.tzinfo else start.replace(tzinfo=zone))
 
 
+def may_share(path: str, other: str) -> bool:
+    """Whether two sources may find the same file: by what of their paths is the same for all intervals."""
+    one, two = (given.partition("{")[0] for given in (path, other))
+    return one.startswith(two) or two.startswith(one)
+
+
 def faults_of_path(path: str, timezone: str, starts: Iterable[datetime]) -> Iterator[tuple[str, str]]:
     """A path that cannot be filled in, or is the same for two intervals, as (field, message)."""
     try:

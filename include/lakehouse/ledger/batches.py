@@ -150,6 +150,16 @@ def untaken(dataset: str, files: Collection[InputFile]) -> list[InputFile]:
     return sorted([*fresh, *corrected], key=lambda f: f.uri)
 
 
+def taken(dataset: str, uris: Collection[str]) -> dict[str, list[str]]:
+    """The ETags of the versions of these files that published batches took, that in force first."""
+    versions = _versions(dataset).where(inputs.c.uri == func.any(list(uris))).subquery()
+    found: dict[str, list[str]] = {}
+    with engine().connect() as connection:
+        for row in connection.execute(select(versions).order_by(versions.c.uri, versions.c.age)):
+            found.setdefault(row.uri, []).append(row.etag)
+    return found
+
+
 def known_content(dataset: str, files: Collection[InputFile], within: Interval | None) -> dict[str, str]:
     """By SHA-256, the other files in force that are as long as one of these; of one interval only, or of all."""
     versions = _versions(dataset).subquery()

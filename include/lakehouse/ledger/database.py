@@ -9,7 +9,6 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
-    Connection,
     DateTime,
     Engine,
     Float,
@@ -30,6 +29,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.exc import OperationalError
 
 from lakehouse.errors import LakehouseError
+from lakehouse.ledger.columns import add_columns
 from lakehouse.settings import settings
 
 metadata = MetaData()
@@ -81,6 +81,21 @@ inputs = Table(
     Index("inputs_by_uri", "dataset", "uri"),
     Index("inputs_by_size", "dataset", "bytes"),
     Index("inputs_corrections", "dataset", "uri", postgresql_where=text("replaces <> ''")),
+)
+
+landing_gone = Table(
+    "landing_gone",
+    metadata,
+    Column("dataset", String, primary_key=True),
+    Column("batch_id", String, primary_key=True),  # that took it
+    Column("uri", Text, primary_key=True),
+    Column("version", String, primary_key=True),  # the store's name of it, or nothing where it was not there any more
+    Column("etag", String, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Column("archived_to", Text, nullable=False),  # or nothing
+    Column("state", String, nullable=False),  # begun, done, absent
+    Column("at", _Time, nullable=False),
+    Index("landing_gone_by_uri", "uri", postgresql_ops={"uri": "text_pattern_ops"}),
 )
 
 gate_results = Table(
@@ -274,24 +289,9 @@ def engine() -> Engine:
     try:
         with made.begin() as connection:
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _CREATION_LOCK})
-            _add_columns(connection)
+            add_columns(connection, metadata)
             metadata.create_all(connection)
     except OperationalError as error:
         where = made.url.render_as_string(hide_password=True)
         raise LedgerUnreachable(f"the ledger at {where} does not answer") from error
     return made
-
-
-def _add_columns(connection: Connection) -> None:
-    """A ledger of an earlier version gains the columns that it lacks, empty in the rows it has."""
-    found = connection.execute(
-        text("SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = current_schema()")
-    )
-    known = {tuple(row) for row in found}
-    tables = {name for name, _ in known}
-    for column in (c for table in metadata.tables.values() if table.name in tables for c in table.columns):
-        if (column.table.name, column.name) not in known:
-            kind = column.type.compile(connection.dialect)
-            connection.execute(text(f"ALTER TABLE {column.table.name} ADD COLUMN {column.name} {kind}"))
-            for index in (one for one in column.table.indexes if column.name in one.columns):
-                index.create(connection)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 
 from pyiceberg.table import Table
 from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
@@ -12,9 +13,11 @@ from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
 from lakehouse import jobs, naming
 from lakehouse.catalog import catalog, table
 from lakehouse.contracts.load import loaded
+from lakehouse.contracts.model import AnyContract, Bronze
 from lakehouse.errors import LakehouseError
 from lakehouse.jobs import Call, Maintained, MaintainJob
 from lakehouse.ledger import leases
+from lakehouse.maintenance.clearing import clear
 from lakehouse.maintenance.lifetimes import let_go
 from lakehouse.maintenance.orphans import look_again
 from lakehouse.maintenance.readers import not_yet_taken, readers
@@ -52,12 +55,14 @@ def look_for_orphans(found: Table, step: Step, tools: Tools) -> Maintained:
     return listed
 
 
-def act(step: Step, tools: Tools, listed: Maintained) -> Maintained:
+def act(contract: AnyContract, step: Step, tools: Tools, listed: Maintained) -> Maintained:
     """Do it, if the lease is still ours; of orphans, what was `listed` before."""
     if step.operation == "set_properties":
         return _set_properties(step)
     if step.operation == "delete_old_rows":
         return _let_go(step, tools)
+    if step.operation == "clear_landing":
+        return clear(contract, step, partial(_still_ours, tools)) if isinstance(contract, Bronze) else listed
     call = _call(step)
     if step.operation == "remove_orphan_files":
         if not listed.files:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -24,6 +25,8 @@ from lakehouse.ledger import leases
 from lakehouse.ledger import maintenance as log
 from lakehouse.ledger.database import now as ledger_time
 from lakehouse.maintenance.acts import LeaseLost, RunJob, Tools, act, look_for_orphans, lost
+from lakehouse.maintenance.clearing import settle_begun
+from lakehouse.maintenance.landing_files import shared_with
 from lakehouse.maintenance.narrowed import narrowed
 from lakehouse.maintenance.proof import RowsChanged, check_rows, own_versions
 from lakehouse.maintenance.reachable import FilesMissing
@@ -86,6 +89,8 @@ def carry_out(
 def _tidy(contract: AnyContract, clock: Clock) -> Iterator[str]:
     """What needs no Spark, and no plan."""
     _keep(contract, clock)
+    if contract.layer == "bronze":
+        settle_begun(contract.dataset)
     for name in contract.tables:
         for ref in drop_old_branches(contract, name, clock()):
             yield f"{name}: dropped {ref}, the branch of a batch that failed its audit"
@@ -107,7 +112,7 @@ def _take(contract: AnyContract, step: Step, tools: Tools, clock: Clock) -> tupl
     if step.operation == "remove_orphan_files":
         taken.answer = look_for_orphans(found, taken.step, tools)
     try:
-        with leased(contract.dataset, tools.attempt, take_over=False):
+        with _alone(contract, taken.step, tools):
             begun = time.monotonic()
             ours = _act(contract, taken, tools, clock)
             taken.lease_seconds = time.monotonic() - begun
@@ -116,6 +121,15 @@ def _take(contract: AnyContract, step: Step, tools: Tools, clock: Clock) -> tupl
         if taken.row is not None:
             _close_failed(taken.row, taken, error)
         raise
+
+
+@contextmanager
+def _alone(contract: AnyContract, step: Step, tools: Tools) -> Iterator[None]:
+    """Hold the dataset's lease; and those of others that read the same landing files, if these go."""
+    with ExitStack() as held:
+        for dataset in (contract.dataset, *(shared_with(contract) if step.operation == "clear_landing" else ())):
+            held.enter_context(leased(dataset, tools.attempt, take_over=False))
+        yield
 
 
 def _act(contract: AnyContract, taken: Taken, tools: Tools, clock: Clock) -> bool:
@@ -128,7 +142,7 @@ def _act(contract: AnyContract, taken: Taken, tools: Tools, clock: Clock) -> boo
     taken.step = narrowed(taken.step, contract, found.metadata, clock())
     points = score(taken.before, contract.maintenance, contract.retention, clock()).total
     taken.row = log.begin(taken.step.table, taken.step.operation, taken.step.reason, taken.before, points)
-    taken.answer = act(taken.step, tools, taken.answer)
+    taken.answer = act(contract, taken.step, tools, taken.answer)
     taken.left = _table(taken.step.table)
     return leases.renew(contract.dataset, tools.attempt.run, tools.attempt.id)
 
@@ -200,14 +214,15 @@ def _table(name: str) -> Table:
 
 
 def _line(taken: Taken, after: TableHealth, was: Score, now: Score, written: int) -> str:
-    step, before = taken.step, taken.before
+    step, before, counters = taken.step, taken.before, taken.answer.counters
     done = {
         "rewrite_data_files": f"files {before.files} → {after.files}, {size(written)} written",
         "rewrite_manifests": f"lists of files {before.manifests} → {after.manifests}",
         "expire_snapshots": f"versions {before.snapshots} → {after.snapshots}",
         "remove_orphan_files": f"{len(taken.answer.files)} files removed",
         "set_properties": f"{len(step.properties)} settings changed",
-        "delete_old_rows": f"{taken.answer.counters.get('rows', 'no')} rows from before {step.rows_from} gone",
+        "clear_landing": f"{counters.get('files', 0)} files went, {size(counters.get('bytes', 0))}",
+        "delete_old_rows": f"{counters.get('rows', 'no')} rows from before {step.rows_from} gone",
     }
     return (
         f"{step.table}: {step.operation}, for {step.reason}: {done[step.operation]}, "

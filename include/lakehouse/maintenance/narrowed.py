@@ -7,7 +7,7 @@ from typing import Any
 
 from pyiceberg.table.metadata import TableMetadata
 
-from lakehouse.contracts.model import Contract
+from lakehouse.contracts.model import Bronze, Contract
 from lakehouse.jobs import Call
 from lakehouse.maintenance.expiry import bounds
 from lakehouse.maintenance.lifetimes import limit as limit_of_rows
@@ -20,6 +20,8 @@ def narrowed(step: Step, contract: Contract, metadata: TableMetadata, now: datet
     if step.rows_from is not None:
         allowed = limit_of_rows(contract, step.table, now)
         return step.model_copy(update={"rows_from": min(step.rows_from, allowed) if allowed else None})
+    if step.operation == "clear_landing":
+        return _files(step, contract, now)
     if step.call is None:
         return step
     if step.operation == "expire_snapshots":
@@ -30,6 +32,15 @@ def narrowed(step: Step, contract: Contract, metadata: TableMetadata, now: datet
         limit = orphans_before(contract.maintenance, now)
         return _with(step, older_than=_older(step.call, limit), dry_run=True)
     return step
+
+
+def _files(step: Step, contract: Contract, now: datetime) -> Step:
+    """What one of plan and contract would only archive is not deleted."""
+    source = contract.source if isinstance(contract, Bronze) else None
+    if source is None or source.kept is None or step.taken_before is None:
+        return step.model_copy(update={"taken_before": None})
+    archive = step.archive or source.archive_after is not None
+    return step.model_copy(update={"taken_before": min(step.taken_before, now - source.kept), "archive": archive})
 
 
 def _older(call: Call, limit: datetime) -> datetime:

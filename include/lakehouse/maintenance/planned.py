@@ -13,6 +13,8 @@ from lakehouse.errors import LakehouseError
 from lakehouse.health.model import TableHealth
 from lakehouse.health.score import MANIFEST_BYTES
 from lakehouse.jobs import Call
+from lakehouse.maintenance.landing_files import Clearing
+from lakehouse.maintenance.landing_steps import cleared
 from lakehouse.maintenance.lifetimes import Going, ended
 from lakehouse.maintenance.rewriting import purges, rewrites
 from lakehouse.maintenance.step import Plan, Step
@@ -39,6 +41,7 @@ class Seen:
     orphans_refused: str = ""  # why files that no version names must not be removed
     going: Going | None = None  # rows that are past their time
     rows_held: str = ""  # who has yet to take them
+    clearing: Clearing | None = None  # landing files that are past their time
 
     @property
     def policy(self) -> Maintenance:
@@ -52,13 +55,14 @@ def plan(seen: Seen) -> Plan:
     staying = _without_old(seen.health, let_go)
     packed, later = rewrites(seen.name, seen.policy, staying, seen.open_from, sort=own)
     purged, unpurged = purges(seen.name, seen.policy, staying, seen.open_from, seen.now, sort=own)
-    steps = [*_properties(seen), *let_go, *purged, *packed, *_manifests(seen), *_expiry(seen)]
+    landed, waiting = cleared(seen.contract, seen.clearing, seen.now)
+    steps = [*_properties(seen), *let_go, *landed, *purged, *packed, *_manifests(seen), *_expiry(seen)]
     orphans = orphans_due(seen.policy, seen.last_done, seen.now) and seen.health.snapshot_id is not None
     if orphans and seen.orphans_refused:
         later.append(f"files that no version names are not looked for: {seen.orphans_refused}")
     elif orphans:
         steps.append(_orphans(seen))
-    return Plan(table=seen.name, steps=tuple(steps), put_off=(*held, *unpurged, *later))
+    return Plan(table=seen.name, steps=tuple(steps), put_off=(*held, *waiting, *unpurged, *later))
 
 
 def orphans_due(policy: Maintenance, last_done: Mapping[str, datetime], now: datetime) -> bool:

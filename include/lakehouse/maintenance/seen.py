@@ -7,11 +7,12 @@ from datetime import datetime
 
 from lakehouse.catalog import coverage, table
 from lakehouse.contracts.load import loaded
-from lakehouse.contracts.model import AnyContract, Contract
+from lakehouse.contracts.model import AnyContract, Bronze, Contract
 from lakehouse.health.inspected import Inspected, inspect
 from lakehouse.intervals import Coverage
 from lakehouse.ledger import maintenance as log
 from lakehouse.maintenance.expiry import bounds, expirable
+from lakehouse.maintenance.landing_files import Clearing, clearing
 from lakehouse.maintenance.lifetimes import going, limit
 from lakehouse.maintenance.orphans import refusal
 from lakehouse.maintenance.planned import Seen, orphans_due, plan
@@ -58,4 +59,11 @@ def _seen(one: Inspected, open_from: datetime | None, now: datetime) -> Seen:
         orphans_refused=refusal(one.name, found) if due else "",
         going=old,
         rows_held=not_yet_taken(one.name, old.before, loaded()) if old else "",
+        clearing=_landing(one.contract, now),
     )
+
+
+def _landing(contract: AnyContract, now: datetime) -> Clearing | None:
+    """The landing files that are past their time, where they have one."""
+    kept = contract.source.kept if isinstance(contract, Bronze) else None
+    return clearing(contract, now - kept) if isinstance(contract, Bronze) and kept is not None else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, datetime
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -12,6 +12,7 @@ from lakehouse.jobs import Call
 Operation = Literal[
     "set_properties",
     "delete_old_rows",
+    "clear_landing",
     "rewrite_data_files",
     "rewrite_manifests",
     "expire_snapshots",
@@ -32,6 +33,9 @@ class Step(BaseModel):
     call: Call | None = None
     properties: dict[str, str] = {}
     rows_from: date | None = Field(None, description="Rows of earlier days go.")
+    taken_before: datetime | None = Field(None, description="Landing files that were taken earlier go.")
+    files: int = Field(0, description="So many of them at most.")
+    archive: bool = Field(False, description="They are kept in the archive.")
 
 
 class Plan(BaseModel):

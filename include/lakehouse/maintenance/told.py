@@ -12,6 +12,7 @@ from lakehouse.wording import size
 _TITLES = {
     "set_properties": "Settings",
     "delete_old_rows": "Let old rows go",
+    "clear_landing": "Clear files out of landing",
     "rewrite_data_files": "Pack small files together",
     "rewrite_manifests": "Merge lists of files",
     "expire_snapshots": "Forget old versions",

@@ -18,7 +18,8 @@ from lakehouse.catalog import coverage, history, ref_snapshot, rows_from, table
 from lakehouse.contracts.model import AnyContract, Bronze, Silver
 from lakehouse.errors import LakehouseError
 from lakehouse.intervals import Interval, is_gone, shown
-from lakehouse.ledger import batches
+from lakehouse.ledger import batches, landing_gone
+from lakehouse.ledger.landing_gone import Gone
 from lakehouse.ledger.rollbacks import Move, Rollback
 from lakehouse.provenance import batch_of, is_maintenance, origin
 from lakehouse.versions import existing, version
@@ -57,7 +58,10 @@ def plan(contract: AnyContract, to: str) -> Rollback:
 
 
 def _can_be_built_again(contract: AnyContract, undone: Sequence[Batch]) -> None:
-    """`CannotRollBack` where what is undone is of a time whose records bronze has let go."""
+    """`CannotRollBack` where what is undone was made from files, or from rows of bronze, that have gone."""
+    taken = landing_gone.taken_by([batch.batch_id for batch in undone]) if isinstance(contract, Bronze) else []
+    if files := files_lost(contract.dataset, taken):
+        raise CannotRollBack(_cleared(contract.dataset, files))
     source = contract.reads if isinstance(contract, Silver) else contract.dataset
     kept_from = rows_from(table(source)) if isinstance(contract, Bronze | Silver) else None
     gone = sorted(batch.interval for batch in undone if batch.of_interval and is_gone(batch.interval, kept_from))
@@ -66,6 +70,21 @@ def _can_be_built_again(contract: AnyContract, undone: Sequence[Batch]) -> None:
             f"{contract.dataset}: {shown(gone[0], contract.timezone)} would be undone and could not be built again, "
             f"for {source} has let its rows from before {kept_from} go; go to a later version"
         )
+
+
+def files_lost(dataset: str, gone: Sequence[Gone]) -> list[Gone]:
+    """Of files that went, those in force: in place of one that was corrected since, its correction is taken again."""
+    known = batches.taken(dataset, {row.uri for row in gone}) if gone else {}
+    return [row for row in gone if row.etag in known.get(row.uri, ())[:1]]
+
+
+def _cleared(dataset: str, gone: Sequence[Gone]) -> str:
+    kept = sorted({row.archived_to for row in gone} - {""})
+    where = f"archived, such as {kept[0]}" if kept else "deleted, or are not there any more"
+    return (
+        f"{dataset}: {len({row.uri for row in gone})} landing files would have to be taken again, and were "
+        f"{where}; go to a later version"
+    )
 
 
 def undone_intervals(rollback: Rollback) -> list[Interval]:

@@ -38,7 +38,8 @@ def set_up(settings: Settings) -> None:
 def digest(settings: Settings) -> str:
     """Changes with anything that `set_up` makes."""
     buckets = settings.landing_bucket, settings.warehouse_bucket
-    made = [[str(role), policy(role, *buckets), astuple(identity(settings, role))[:2]] for role in Role]
+    made: list[Any] = [["versions", settings.landing_bucket]]
+    made += [[str(role), policy(role, *buckets), astuple(identity(settings, role))[:2]] for role in Role]
     return hashlib.sha256(json.dumps(made).encode()).hexdigest()
 
 
@@ -55,10 +56,16 @@ def answers(settings: Settings) -> bool:
 
 
 def _buckets(settings: Settings) -> None:
+    """Have the two buckets; landing keeps versions, also where it was there without."""
+    from minio.commonconfig import ENABLED
+    from minio.versioningconfig import VersioningConfig
+
     root = client(settings, settings.minio_root_user, settings.minio_root_password.get_secret_value())
     for bucket in (settings.landing_bucket, settings.warehouse_bucket):
         if not root.bucket_exists(bucket):
             root.make_bucket(bucket)
+    # A file that is removed is one version: what its source writes at that moment stays.
+    root.set_bucket_versioning(settings.landing_bucket, VersioningConfig(ENABLED))
 
 
 def _identity(admin: MinioAdmin, settings: Settings, role: Role) -> None:

@@ -1,0 +1,96 @@
+"""The versions of landing files: the store keeps each, so that one can be removed whatever comes at that moment."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from boto3.s3.transfer import TransferConfig
+from botocore.exceptions import ClientError
+
+from lakehouse.landing_bucket import LandingError, place
+from lakehouse.roles import Role
+from lakehouse.settings import settings
+from lakehouse.store import answering, client
+
+# The store copies by itself; what it copies at once has to be done before we take it for dead.
+_IN_PARTS = TransferConfig(multipart_threshold=1 << 30, multipart_chunksize=1 << 29)
+
+
+class Version(NamedTuple):
+    """One version of a landing file, as the store lists it."""
+
+    key: str
+    id: str
+    etag: str
+    bytes: int
+    current: bool  # what a reader of the key gets
+
+
+def are_kept() -> bool:
+    """Whether the landing bucket keeps versions: only then can one be removed without what came after it."""
+    with answering():
+        found = _own().get_bucket_versioning(Bucket=settings().landing_bucket)
+    return bool(found.get("Status") == "Enabled")
+
+
+def versions(prefix: str) -> list[Version]:
+    """All versions of the files under a prefix."""
+    with answering():
+        pages = _own().get_paginator("list_object_versions").paginate(Bucket=settings().landing_bucket, Prefix=prefix)
+        found = [one for page in pages for one in page.get("Versions", [])]
+    return [Version(o["Key"], o["VersionId"], o["ETag"].strip('"'), o["Size"], o["IsLatest"]) for o in found]
+
+
+def is_there(key: str, version: str = "") -> bool:
+    """Whether a version of a file is there, or the file at all."""
+    return _head(key, version) is not None
+
+
+def remove(key: str, version: str) -> None:
+    """Remove this one version; others of the file, also one that has just come, stay."""
+    with answering():
+        _own().delete_object(Bucket=settings().landing_bucket, Key=key, VersionId=version)
+
+
+def copy(one: Version, to: str) -> None:
+    """Have the version's bytes under another key, whole; `LandingError` where that key holds others."""
+    found = _head(to)
+    if found is not None and not _may_be(one, found):
+        raise LandingError(f"{place(to)} is not what {place(one.key)} was; move it to another place")
+    if found is None or not _is(one, found):
+        source = {"Bucket": settings().landing_bucket, "Key": one.key, "VersionId": one.id}
+        with answering():
+            _own().copy(source, settings().landing_bucket, to, Config=_IN_PARTS)
+        found = _head(to)
+    if found is None or not _may_be(one, found):
+        raise LandingError(f"{place(to)} did not become what {place(one.key)} is; the file stays where it is")
+
+
+def _may_be(one: Version, found: dict[str, Any]) -> bool:
+    # The ETag of what came in parts has a dash, and says how it came, too.
+    simple = not any("-" in etag for etag in (one.etag, _etag(found)))
+    return bool(found["ContentLength"] == one.bytes) and not (simple and _etag(found) != one.etag)
+
+
+def _is(one: Version, found: dict[str, Any]) -> bool:
+    return bool(found["ContentLength"] == one.bytes and _etag(found) == one.etag)
+
+
+def _etag(found: dict[str, Any]) -> str:
+    return str(found["ETag"]).strip('"')
+
+
+def _head(key: str, version: str = "") -> dict[str, Any] | None:
+    asked = {"Bucket": settings().landing_bucket, "Key": key, **({"VersionId": version} if version else {})}
+    with answering():
+        try:
+            found: dict[str, Any] = _own().head_object(**asked)
+        except ClientError as error:
+            if error.response["ResponseMetadata"]["HTTPStatusCode"] == 404:
+                return None
+            raise
+    return found
+
+
+def _own() -> Any:
+    return client(Role.MAINTENANCE)

@@ -1,0 +1,20 @@
+"""What a ledger of an earlier version lacks."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, MetaData, text
+
+
+def add_columns(connection: Connection, wanted: MetaData) -> None:
+    """A ledger of an earlier version gains the columns that it lacks, empty in the rows it has."""
+    found = connection.execute(
+        text("SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = current_schema()")
+    )
+    known = {tuple(row) for row in found}
+    tables = {name for name, _ in known}
+    for column in (c for table in wanted.tables.values() if table.name in tables for c in table.columns):
+        if (column.table.name, column.name) not in known:
+            kind = column.type.compile(connection.dialect)
+            connection.execute(text(f"ALTER TABLE {column.table.name} ADD COLUMN {column.name} {kind}"))
+            for index in (one for one in column.table.indexes if column.name in one.columns):
+                index.create(connection)

@@ -1,0 +1,66 @@
+"""The steps that clear landing, and why files stay, from what is known of them. Touches nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from lakehouse.contracts.fields import write_duration
+from lakehouse.contracts.model import Bronze, Contract
+from lakehouse.maintenance.landing_files import Clearing, Leaving
+from lakehouse.maintenance.step import Step
+from lakehouse.naming import ARCHIVE
+from lakehouse.wording import size
+
+MOST_AT_ONCE = 1_000  # files in a slice
+
+
+def cleared(contract: Contract, found: Clearing | None, now: datetime) -> tuple[list[Step], list[str]]:
+    """Slices that a writer waits for seconds for; and why other files stay."""
+    if found is None or not isinstance(contract, Bronze) or contract.source.kept is None:
+        return [], []
+    kept = contract.source.kept
+    past = f"past the {write_duration(kept)} that the contract keeps them in landing"
+    slices = list(_slices(found.leaving, contract.maintenance.slice_mb << 20))
+    steps = [_step(contract, mine, past, now - kept) for mine in slices]
+    held = [f"{count} landing files are {past}, and stay: {why}" for why, count in sorted(found.staying.items())]
+    if found.later:
+        held.append(f"{found.later} more landing files are {past}; they have their turn in the next window")
+    return steps, held
+
+
+def _slices(leaving: Sequence[Leaving], room: int) -> Iterator[list[Leaving]]:
+    mine: list[Leaving] = []
+    left = room
+    for one in leaving:
+        if mine and (len(mine) == MOST_AT_ONCE or one.file.bytes > left):
+            yield mine
+            mine, left = [], room
+        mine.append(one)
+        left -= one.file.bytes
+    if mine:
+        yield mine
+
+
+def _step(contract: Bronze, mine: Sequence[Leaving], past: str, before: datetime) -> Step:
+    there = [one.file.bytes for one in mine if one.version]
+    archive = contract.source.archive_after is not None
+    how = f"Copies them to {ARCHIVE}, looks at the copies, and removes them" if archive else "Deletes them for good"
+    return Step(
+        table=contract.dataset,
+        operation="clear_landing",
+        reason=_reason(there, len(mine) - len(there), past),
+        does=f"{how}; what is delivered meanwhile stays, and so do markers and manifests. Bronze keeps their records, "
+        "and cannot go back to before it took them.",
+        bytes=sum(there) if archive else 0,
+        taken_before=before,
+        files=len(mine),
+        archive=archive,
+    )
+
+
+def _reason(there: Sequence[int], absent: int, past: str) -> str:
+    noted = f"{absent} files that are {past} are not there any more, which is noted"
+    if not there:
+        return noted
+    return f"{len(there)} landing files, {size(sum(there))}, are {past}" + (f"; {noted}" if absent else "")

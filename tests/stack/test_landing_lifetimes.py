@@ -1,0 +1,345 @@
+"""Landing files that are past their time, on the real stack: what goes, what stays, and how work goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import date
+
+import pytest
+
+from lakehouse import landing, landing_versions
+from lakehouse.catalog import catalog, ref_snapshot, table
+from lakehouse.contracts import Bronze
+from lakehouse.ledger import batches, landing_gone
+from lakehouse.ledger import maintenance as log
+from lakehouse.maintenance.step import Plan
+from lakehouse.rollback.planned import CannotRollBack, files_lost, plan
+from lakehouse.settings import settings
+from lakehouse.steps import Handover
+from lakehouse.store import client
+from tests.stack.harness import LAKEHOUSE
+from tests.stack.shop import RunJob, Shop, in_session, interval
+from tests.stack.worn import in_days, keep, planned
+
+DAY, NEXT = date(2026, 1, 1), date(2026, 1, 2)
+READY = "ready: {marker: _SUCCESS}"
+FILES = {"a.jsonl": b'{"id": 1}\n{"id": 2}\n', "sub/b.jsonl": b'{"id": 3}\n'}
+
+
+class Killed(Exception):
+    """The process ends here."""
+
+
+def no_spark(job: object) -> None:
+    raise AssertionError(f"no job was needed, and one ran: {job}")
+
+
+@dataclass
+class Landing:
+    """A shop's landing folders; there are no contracts but its own."""
+
+    shop: Shop
+    job: RunJob
+    text: str  # of its contract
+    others: list[str] = field(default_factory=list)
+
+    def say(self, source: str, dataset: str = "") -> None:
+        """Write the contract, or that of another dataset with the same landing folder, with this in its source."""
+        name = dataset or self.shop.bronze
+        text = self.text.replace(f"dataset: {self.shop.bronze}", f"dataset: {name}").replace(READY, source)
+        (self.shop.folder / f"{name.replace('.', '/')}.yaml").write_text(text)
+        self.others += [dataset] if dataset else []
+
+    @property
+    def contract(self) -> Bronze:
+        found = self.shop.contract(self.shop.bronze)
+        assert isinstance(found, Bronze)
+        return found
+
+    def run(self, day: date = DAY, dataset: str = "") -> Handover | None:
+        return self.shop.run(dataset or self.shop.bronze, day, self.job)
+
+    def plan(self, days: int = 2) -> Plan:
+        return planned(self.contract, in_days(days))
+
+    def clear(self, days: int = 2) -> list[str]:
+        """What maintenance does in so many days, if that is to clear landing."""
+        return keep(self.contract, no_spark, "clear_landing", now=in_days(days))
+
+    def there(self, day: date = DAY) -> dict[str, bytes]:
+        """The day's folder, by names."""
+        prefix = self.contract.landing_prefix(interval(day).start)
+        return {key.removeprefix(prefix): body for key, body in self.shop.landed(day).items()}
+
+    def versions(self, name: str, day: date = DAY) -> list[bytes]:
+        """The bytes of all versions of a file, newest first."""
+        key = self.contract.landing_prefix(interval(day).start) + name
+        found = client().list_object_versions(Bucket="landing", Prefix=key).get("Versions", [])
+        return [client().get_object(Bucket="landing", Key=key, VersionId=o["VersionId"])["Body"].read() for o in found]
+
+    def archived(self) -> dict[str, bytes]:
+        """What is in the archive, by batch and name."""
+        prefix = f"_archive/{self.shop.bronze}/"
+        found = client().list_objects_v2(Bucket="landing", Prefix=prefix).get("Contents", [])
+        bodies = {o["Key"]: client().get_object(Bucket="landing", Key=o["Key"])["Body"].read() for o in found}
+        folder = self.contract.landing_prefix(interval(DAY).start)
+        return {key.removeprefix(prefix).replace(f"/{folder}", " "): body for key, body in bodies.items()}
+
+    def waits(self, day: date = DAY) -> str | None:
+        return landing.missing(self.contract, interval(day).start, interval(day).end)
+
+    def put(self, name: str, body: bytes, day: date = DAY) -> None:
+        self.shop.put([(self.contract.landing_prefix(interval(day).start) + name, body)])
+
+
+@pytest.fixture
+def folders(shop, spark, monkeypatch) -> Iterator[Landing]:
+    file = shop.folder / f"{shop.bronze.replace('.', '/')}.yaml"
+    found = Landing(shop, in_session(spark), file.read_text())
+    found.say(f"{READY}\n  archive_after: 1d")
+    monkeypatch.setenv("LAKEHOUSE_CONTRACTS", str(shop.folder))
+    settings.cache_clear()
+    yield found
+    monkeypatch.undo()
+    settings.cache_clear()
+    for name in found.others:
+        if table(name) is not None:
+            catalog().purge_table(name)
+
+
+def instead_of_remove(monkeypatch, act: Callable[[str, Callable[[], None]], None]) -> None:
+    """Have something happen when a version of a file is about to be removed."""
+    real = landing_versions.remove
+    monkeypatch.setattr(landing_versions, "remove", lambda key, one: act(key, lambda: real(key, one)))
+
+
+def test_files_go_to_the_archive_as_they_are_and_running_again_commits_nothing(folders):
+    folders.shop.land(DAY, FILES)
+    first = folders.run()
+    assert first is not None
+    assert folders.clear(days=0) == [], "their time has not come"
+    (line,) = folders.clear()
+    assert "2 files went, 30 bytes" in line
+    assert folders.there() == {"_SUCCESS": b""}
+    assert folders.archived() == {f"{first.batch.batch_id} {name}": body for name, body in FILES.items()}
+    row = log.recent(folders.shop.bronze, 1)[0]
+    assert (row["operation"], row["outcome"]) == ("clear_landing", "done")
+    assert (row["detail"]["bytes"], len(row["detail"]["files"])) == (30, 2)
+    before = folders.shop.state()
+    assert (folders.waits(), folders.run()) == (None, None)
+    assert folders.shop.state() == before
+    assert folders.clear() == [], "a second window finds nothing to do"
+
+
+def test_files_are_deleted_where_the_contract_says_so(folders):
+    folders.say(f"{READY}\n  delete_after: 1d")
+    folders.shop.land(DAY, FILES)
+    folders.run()
+    folders.clear()
+    assert (folders.there(), folders.versions("a.jsonl"), folders.archived()) == ({"_SUCCESS": b""}, [], {})
+
+
+@pytest.mark.parametrize("ready", ["{manifest: manifest.json}", "{quiet: 1s}"], ids=["manifest", "quiet"])
+def test_an_interval_whose_files_went_is_still_complete(folders, ready):
+    folders.say(f"ready: {ready}\n  delete_after: 1d")
+    listed = [{"name": name, "size": len(body)} for name, body in FILES.items()]
+    for name, body in FILES.items():
+        folders.put(name, body)
+    if "manifest" in ready:
+        folders.put("manifest.json", json.dumps(listed).encode())
+    assert folders.run() is not None
+    folders.clear()
+    assert folders.there().keys() <= {"manifest.json"}
+    before = folders.shop.state()
+    assert (folders.waits(), folders.run()) == (None, None)
+    assert folders.shop.state() == before
+    assert folders.waits(NEXT) is not None, "another day's files are awaited as ever"
+
+
+def test_a_correction_that_comes_at_that_very_moment_stays_and_is_taken(folders, monkeypatch):
+    folders.shop.land(DAY, FILES)
+    first = folders.run()
+    assert first is not None
+    corrected = b'{"id": 1, "corrected": true}\n'
+
+    def deliver(key: str, remove: Callable[[], None]) -> None:
+        if key.endswith("a.jsonl"):
+            folders.put("a.jsonl", corrected)
+        remove()
+
+    with monkeypatch.context() as patched:
+        instead_of_remove(patched, deliver)
+        folders.clear()
+    assert folders.there() == {"a.jsonl": corrected, "_SUCCESS": b""}
+    assert folders.versions("a.jsonl") == [corrected]
+    second = folders.run()
+    assert second is not None
+    assert [(file.replaces, file.rows) for file in second.files] == [(first.batch.batch_id, 1)]
+    folders.clear(days=4)
+    assert folders.there() == {"_SUCCESS": b""}
+    assert folders.archived()[f"{first.batch.batch_id} a.jsonl"] == FILES["a.jsonl"]
+    assert folders.archived()[f"{second.batch.batch_id} a.jsonl"] == corrected
+
+
+def test_the_same_bytes_under_another_name_are_known_when_the_first_went(folders):
+    folders.shop.land(DAY, FILES)
+    folders.run()
+    folders.clear()
+    folders.put("c.jsonl", FILES["a.jsonl"])
+    again = folders.run()
+    assert again is not None
+    assert [(file.rows, file.same_as.rpartition("/")[2]) for file in again.files] == [(0, "a.jsonl")]
+
+
+def test_old_versions_of_corrected_files_go_too(folders):
+    folders.shop.land(DAY, FILES)
+    folders.run()
+    folders.put("a.jsonl", b'{"id": 9}\n')
+    folders.run()
+    assert len(folders.versions("a.jsonl")) == 2
+    folders.clear()
+    assert folders.versions("a.jsonl") == []
+    assert len(folders.archived()) == 3
+    assert (folders.waits(), folders.run()) == (None, None)
+
+
+def test_a_version_that_nobody_took_stays_and_so_does_what_hides_it(folders):
+    folders.put("a.jsonl", b'{"id": "too early"}\n')
+    folders.shop.land(DAY, FILES)
+    folders.run()
+    (line,) = [reason for reason in folders.plan().put_off if "landing files" in reason]
+    assert line.startswith("1 landing files are past the 1d")
+    assert "an older version that was never taken" in line
+    folders.clear()
+    assert folders.there() == {"a.jsonl": FILES["a.jsonl"], "_SUCCESS": b""}
+    assert (folders.waits(), folders.run()) == (None, None)
+
+
+def test_a_file_stays_until_every_other_dataset_that_reads_it_has_it_as_well(folders):
+    other = f"bronze.others_{folders.shop.suffix}"
+    folders.say(READY, other)
+    folders.shop.land(DAY, FILES)
+    folders.run()
+    (line,) = [reason for reason in folders.plan().put_off if "landing files" in reason]
+    assert line.endswith(f"stay: {other} may read them, and has not taken them")
+    assert folders.clear() == []
+    folders.run(dataset=other)
+    folders.clear()
+    assert folders.there() == {"_SUCCESS": b""}
+    late = f"bronze.late_{folders.shop.suffix}"
+    folders.say(READY, late)
+    with pytest.raises(landing.LandingError, match=f"2 files went from landing/.* before {late} took them; s3://"):
+        folders.run(dataset=late)
+
+
+def test_nothing_goes_while_a_contract_cannot_be_read(folders):
+    folders.shop.land(DAY, FILES)
+    folders.run()
+    (folders.shop.folder / "bronze/broken.yaml").write_text("dataset: [")
+    assert any("a contract has a mistake" in reason for reason in folders.plan().put_off)
+    assert folders.clear() == []
+    assert folders.there().keys() == {*FILES, "_SUCCESS"}
+
+
+@pytest.fixture
+def unversioned(stack) -> Iterator[None]:
+    """The landing bucket keeps no versions for a while."""
+    client().put_bucket_versioning(Bucket="landing", VersioningConfiguration={"Status": "Suspended"})
+    yield
+    client().put_bucket_versioning(Bucket="landing", VersioningConfiguration={"Status": "Enabled"})
+
+
+def test_nothing_goes_from_a_bucket_that_keeps_no_versions(folders, unversioned):
+    folders.shop.land(DAY, FILES)
+    folders.run()
+    assert any("the landing bucket keeps no versions" in reason for reason in folders.plan().put_off)
+    assert folders.clear() == []
+    assert folders.there().keys() == {*FILES, "_SUCCESS"}
+
+
+def test_the_stack_and_its_set_up_have_landing_keep_versions(running, unversioned):
+    assert not landing_versions.are_kept()
+    running.lakehouse("store", "setup")
+    assert landing_versions.are_kept()
+
+
+def test_what_landing_has_no_files_of_any_more_is_not_undone(folders):
+    folders.shop.land(DAY, FILES)
+    folders.run()
+    first = ref_snapshot(table(folders.shop.bronze))
+    folders.shop.land(NEXT, {"c.jsonl": b'{"id": 7}\n'})
+    second = folders.run(NEXT)
+    assert second is not None
+    assert plan(folders.contract, str(first)).undone == (second.batch.batch_id,)
+    folders.clear()
+    with pytest.raises(CannotRollBack, match=r"1 landing files would have .* archived, such as s3://landing/_archive/"):
+        plan(folders.contract, str(first))
+    assert len(files_lost(folders.shop.bronze, landing_gone.taken_by([second.batch.batch_id]))) == 1
+
+
+def test_what_was_cut_off_in_the_middle_is_settled_by_the_next(folders, monkeypatch):
+    folders.shop.land(DAY, FILES)
+    folders.run()
+
+    def cut(key: str, remove: Callable[[], None]) -> None:
+        if key.endswith("b.jsonl"):
+            raise Killed
+        remove()
+
+    with monkeypatch.context() as patched:
+        instead_of_remove(patched, cut)
+        with pytest.raises(Killed):
+            folders.clear()
+    assert folders.there().keys() == {"sub/b.jsonl", "_SUCCESS"}
+    assert len(landing_gone.begun(folders.shop.bronze)) == 2
+    assert folders.run() is None, "a run in between commits nothing"
+    (line,) = folders.clear()
+    assert "1 files went" in line
+    assert folders.there() == {"_SUCCESS": b""}
+    rows = landing_gone.under(f"s3://landing/{folders.contract.landing_prefix(interval(DAY).start)}")
+    assert [row.state for row in rows] == ["done", "done"]
+    assert len(folders.archived()) == 2
+
+
+def test_a_file_that_its_source_took_away_is_noted_and_not_looked_for_again(folders):
+    folders.shop.land(DAY, FILES)
+    folders.run()
+    key = folders.contract.landing_prefix(interval(DAY).start) + "a.jsonl"
+    for one in landing_versions.versions(key):
+        client().delete_object(Bucket="landing", Key=key, VersionId=one.id)
+    folders.clear()
+    rows = landing_gone.under(f"s3://landing/{key}")
+    assert [(row.state, row.version) for row in rows] == [("absent", "")]
+    assert folders.clear() == []
+
+
+def test_the_command_says_how_many_went_when_and_where_to(folders):
+    folders.shop.land(DAY, FILES)
+    first = folders.run()
+    assert first is not None
+    folders.clear()
+    done = subprocess.run(
+        [LAKEHOUSE, "landing", folders.shop.bronze, str(DAY)],
+        env=dict(os.environ),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    to = f"s3://landing/_archive/{folders.shop.bronze}/{first.batch.batch_id}/"
+    assert f"2 files archived in {to} on 20" in done.stdout, done.stderr
+    assert done.stdout.endswith("complete\n")
+
+
+def test_the_ledger_knows_what_is_due_by_its_newest_batch(folders):
+    folders.shop.land(DAY, FILES)
+    folders.run()
+    known, count = landing_gone.due(folders.shop.bronze, "s3://landing/", in_days(1), 1)
+    assert (len(known), count) == (1, 2)
+    assert landing_gone.due(folders.shop.bronze, "s3://landing/", in_days(-1), 9) == ([], 0)
+    assert landing_gone.due(folders.shop.bronze, "s3://elsewhere/", in_days(1), 9) == ([], 0)
+    (batch,) = batches.published(folders.shop.bronze)
+    assert known[0].batch_id == batch.batch_id

@@ -1,0 +1,296 @@
+"""Landing files that are past their time: which of their versions may go, and why others stay."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pyiceberg.table.refs import SnapshotRefType
+
+from lakehouse import landing_versions
+from lakehouse.batch import Batch, TableWrite
+from lakehouse.contracts.load import Loaded
+from lakehouse.contracts.model import Bronze
+from lakehouse.contracts.places import may_share
+from lakehouse.contracts.problems import Problem
+from lakehouse.intervals import Coverage, Interval
+from lakehouse.landing_versions import Version
+from lakehouse.ledger import batches, landing_gone
+from lakehouse.ledger.landing_gone import Due
+from lakehouse.maintenance import landing_files
+from lakehouse.maintenance.landing_files import BENEATH, NOT_IN_FORCE, Clearing, Leaving, held_by, parting
+from lakehouse.maintenance.landing_steps import MOST_AT_ONCE, cleared
+from lakehouse.maintenance.narrowed import narrowed
+from lakehouse.naming import COVERAGE
+from tests.unit.iceberg_tables import set_ref, versions
+from tests.unit.landing_world import DAY, FOLDER, KEY, NOW, OF, clearing_step, contract, due, version
+
+
+def gone(found: list[Leaving]) -> list[str]:
+    return [one.version.id if one.version else f"no {one.file.etag}" for one in found]
+
+
+# --- Which versions go ---
+
+
+@pytest.mark.parametrize(
+    ("taken", "there", "force", "going", "why"),
+    [
+        ("A", "A*", "A", ["v-A"], ""),
+        ("A", "B*", "A", ["no A"], ""),  # somebody else removed it; B was never taken
+        ("A", "A B*", "B", ["v-A"], ""),  # a correction whose own time has not come
+        ("AB", "A B*", "B", ["v-A", "v-B"], ""),
+        ("AB", "B* A", "B", ["v-A", "v-B"], ""),  # in whichever order they are listed
+        ("B", "A B*", "B", [], BENEATH),
+        ("A", "A*", "B", [], NOT_IN_FORCE),  # B was taken after it, and landing has A once more
+        ("A", "A*", "", [], NOT_IN_FORCE),
+        ("A", "A", "A", ["v-A"], ""),  # its source has deleted it: under a marker nothing comes forth
+        ("A", "", "A", ["no A"], ""),
+    ],
+)
+def test_a_version_goes_that_was_taken_and_nothing_comes_forth_from_beneath_it(taken, there, force, going, why):
+    listed = [version(one[0], current=one.endswith("*")) for one in there.split()]
+    found, told = parting([due(etag) for etag in taken], listed, {(force,) if force else ()})
+    assert (gone(found), told) == (going, why)
+
+
+def test_what_is_current_stays_while_one_of_those_who_read_it_holds_other_bytes_for_it():
+    found, told = parting([due("A")], [version("A", current=True)], {("A",), ("B",)})
+    assert (found, told) == ([], NOT_IN_FORCE)
+
+
+def test_bytes_of_another_length_are_others():
+    assert parting([due("A", size=4)], [version("A", current=True)], {("A",)}) == ([], "")
+
+
+def test_the_same_bytes_that_came_twice_go_both_and_what_is_current_last():
+    listed = [version("A", current=True, name="v2"), version("A", name="v1")]
+    assert gone(parting([due("A")], listed, {("A",)})[0]) == ["v1", "v2"]
+
+
+@pytest.mark.parametrize(
+    ("path", "other", "share"),
+    [
+        ("orders/{interval:%Y}/", "orders/{interval:%d}/", True),
+        ("orders/{interval:%Y}/", "orders/eu/{interval:%Y}/", True),
+        ("{interval:%Y}/", "orders/{interval:%Y}/", True),
+        ("orders/{interval:%Y}/", "orders_2/{interval:%Y}/", False),
+        ("orders/us/{interval:%Y}/", "orders/eu/{interval:%Y}/", False),
+    ],
+)
+def test_sources_may_share_files_where_nothing_tells_them_apart(path, other, share):
+    assert may_share(path, other) == may_share(other, path) == share
+
+
+# --- What the ledger and main must say ---
+
+
+@pytest.fixture
+def known(table, monkeypatch):
+    """Two batches in main, and what published batches took, by dataset."""
+    line = versions(table)
+    with table.transaction() as change:
+        change.set_properties({COVERAGE: Coverage.of([OF]).dumps()})
+    there = {"b1": batch("b1", line[-2], line[-1]), "b2": batch("b2", line[-1], line[-1])}
+    taken: dict[str, dict[str, list[str]]] = {"bronze.events": {f"s3://landing/{KEY}": ["A"]}}
+    monkeypatch.setattr(landing_files, "table", lambda _: table)
+    monkeypatch.setattr(batches, "by_id", lambda ids: [there[one] for one in sorted(ids) if one in there])
+    return taken
+
+
+def batch(name: str, base: int, head: int, of: Interval = OF) -> Batch:
+    write = TableWrite(table="bronze.events", branch="", base=base, head=head)
+    given = {"batch_id": name, "dataset": "bronze.events", "interval_start": of.start, "interval_end": of.end}
+    more = {"fingerprint": "", "contract_version": "", "run": "", "attempt": "", "writes": (write,)}
+    return Batch.model_validate({**given, **more})
+
+
+def kept(taken: Any, files: list[Due], *others: Bronze, **source: Any) -> list[str]:
+    found = landing_files._kept(contract(**source), files, others, taken)
+    return [found.get(file, "") for file in files]
+
+
+def test_a_file_goes_that_a_batch_in_main_took(known):
+    assert kept(known, [due("A"), due("A", batch="b2")]) == ["", ""]
+
+
+def test_a_file_stays_whose_batch_or_interval_main_does_not_hold(known):
+    later = due("A")._replace(batch_id="b3")
+    assert kept(known, [later]) == [landing_files.NOT_HELD]
+
+
+def test_a_file_stays_until_everybody_has_taken_it_as_it_is(known):
+    other = contract("bronze.others")
+    told = "bronze.others may read them, and has not taken them"
+    assert kept(known | {"bronze.others": {}}, [due("A")], other) == [told]
+    assert kept(known | {"bronze.others": {f"s3://landing/{KEY}": ["B"]}}, [due("A")], other) == [told]
+    assert kept(known | {"bronze.others": {f"s3://landing/{KEY}": ["B", "A"]}}, [due("A")], other) == [""]
+
+
+@pytest.mark.parametrize("name", ["_part/a.jsonl", ".a.jsonl", "done.txt", "sub/done.txt"])
+def test_what_says_that_a_folder_is_complete_stays_and_so_does_what_is_hidden(known, name):
+    known["bronze.events"][f"s3://landing/{FOLDER}{name}"] = ["A"]
+    files = [due("A", key=FOLDER + name)]
+    assert kept(known, files, ready={"marker": "done.txt"}) == [landing_files.NO_DATA]
+
+
+def test_the_marker_of_another_dataset_stays_too(known):
+    name = f"s3://landing/{FOLDER}all.json"
+    known["bronze.events"][name] = known.setdefault("bronze.others", {})[name] = ["A"]
+    other = contract("bronze.others", ready={"manifest": "all.json"})
+    assert kept(known, [due("A", key=f"{FOLDER}all.json")], other) == [landing_files.NO_DATA]
+
+
+def test_main_holds_no_batch_whose_version_it_was_moved_away_from(table):
+    line = versions(table)
+    with table.transaction() as change:
+        change.set_properties({COVERAGE: Coverage.of([OF]).dumps()})
+    other = Interval(OF.end, OF.end + DAY)
+    mine = [batch("old", 1, line[0]), batch("new", line[-2], line[-1]), batch("other", 1, line[0], other)]
+    assert held_by(table, mine) == {"old", "new"}
+    assert held_by(table, [batch("expired", 1, 99)]) == {"expired"}, "history does not reach back for ever"
+    set_ref(table, "main", SnapshotRefType.BRANCH, line[1])
+    assert held_by(table, mine) == {"old"}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ("", ""),
+        ("problems", landing_files.UNREADABLE),
+        ("unsettled", landing_files.UNCONFIRMED),
+        ("unversioned", landing_files.NO_VERSIONS),
+    ],
+)
+def test_nothing_goes_where_something_is_not_known(monkeypatch, tmp_path, wrong, why):
+    problems = (Problem(tmp_path / "x.yaml", "", "is no YAML"),) if wrong == "problems" else ()
+    monkeypatch.setattr(batches, "unsettled", lambda _: [1] if wrong == "unsettled" else [])
+    monkeypatch.setattr(landing_versions, "are_kept", lambda: wrong != "unversioned")
+    assert landing_files._refusal(contract(), Loaded({}, problems)) == why
+
+
+@pytest.mark.parametrize("refused", ["", "a reason"])
+def test_what_is_more_than_a_window_is_for_the_next(monkeypatch, known, refused):
+    listed: list[str] = []
+    monkeypatch.setattr(landing_gone, "due", lambda *_: ([due("A"), due("A", batch="b3")], 5))
+    monkeypatch.setattr(landing_files, "loaded", lambda: Loaded({}, ()))
+    monkeypatch.setattr(landing_files, "_refusal", lambda *_: refused)
+    monkeypatch.setattr(batches, "taken", lambda name, _: known[name])
+    monkeypatch.setattr(landing_versions, "versions", lambda at: listed.append(at) or [version("A", current=True)])
+    found = landing_files.clearing(contract(), NOW)
+    if refused:
+        assert (found, listed) == (Clearing(staying=Counter({refused: 5})), [])
+    else:
+        assert (gone(list(found.leaving)), found.later, listed) == (["v-A"], 3, [FOLDER])
+        assert found.staying == {landing_files.NOT_HELD: 1}
+
+
+def test_others_are_those_whose_folders_may_be_the_same(monkeypatch):
+    known = {
+        one.dataset: one for one in (contract(), contract("bronze.same"), contract("bronze.x", "x/{interval:%F}/"))
+    }
+    monkeypatch.setattr(landing_files, "loaded", lambda: Loaded(known, ()))
+    assert landing_files.shared_with(contract()) == ["bronze.same"]
+
+
+# --- The bucket is listed only where files are due ---
+
+
+def test_only_folders_with_files_that_are_due_are_listed_and_only_until_there_is_enough(monkeypatch):
+    listed: list[str] = []
+
+    def listing(prefix: str) -> list[Version]:
+        listed.append(prefix)
+        return [version("A", current=True, key=f"{prefix}{n}.jsonl", name=f"{prefix}{n}") for n in range(3)]
+
+    monkeypatch.setattr(landing_versions, "versions", listing)
+    monkeypatch.setattr(landing_files, "_FOLDERS_AT_ONCE", 1)
+    days = [Interval(OF.start + n * DAY, OF.end + n * DAY) for n in range(4)]
+    folders = [f"events/2026-01-0{n + 1}/" for n in range(3)] + ["elsewhere/"]
+    files = [
+        due("A", key=f"{folder}{n}.jsonl")._replace(interval=of)
+        for folder, of in zip(folders, days, strict=True)
+        for n in range(3)
+    ]
+    taken = [{file.uri: ["A"] for file in files}]
+    found, _ = landing_files._looked_at(contract(), files, taken, 4)
+    assert listed == folders[:2]
+    assert len(found) == 6
+    listed.clear()
+    found, _ = landing_files._looked_at(contract(), files, taken, 99)
+    assert sorted(listed) == sorted(folders), "a file from before the path was another one has its own folder"
+    assert len(found) == 12
+
+
+# --- Steps ---
+
+
+def leaving(count: int, size: int = 3) -> tuple[Leaving, ...]:
+    return tuple(
+        Leaving(due("A", key=f"{FOLDER}{n}", size=size), version("A", key=f"{FOLDER}{n}")) for n in range(count)
+    )
+
+
+def test_files_go_in_slices_that_say_how_many_and_why():
+    asked = contract(archive_after="30d")
+    steps, held = cleared(asked, Clearing(leaving(MOST_AT_ONCE + 2)), NOW)
+    assert [(step.files, step.archive, step.taken_before) for step in steps] == [
+        (MOST_AT_ONCE, True, NOW - 30 * DAY),
+        (2, True, NOW - 30 * DAY),
+    ]
+    assert steps[1].reason == "2 landing files, 6 bytes, are past the 30d that the contract keeps them in landing"
+    assert "Copies them to _archive/" in steps[1].does
+    assert (steps[1].bytes, held) == (6, [])
+    assert len(cleared(asked, Clearing(leaving(5, size=300 << 20)), NOW)[0]) == 5, "no more than slice_mb at once"
+
+
+def test_files_that_are_deleted_are_said_to_be():
+    ((step,), _) = cleared(contract(delete_after="0s"), Clearing(leaving(1)), NOW)
+    assert (step.archive, step.bytes, step.taken_before) == (False, 0, NOW)
+    assert step.does.startswith("Deletes them for good;")
+
+
+def test_files_that_stay_are_told_once_with_the_reason():
+    found = Clearing(staying=Counter({BENEATH: 2, NOT_IN_FORCE: 1}), later=7)
+    steps, held = cleared(contract(delete_after="1d"), found, NOW)
+    past = "landing files are past the 1d that the contract keeps them in landing"
+    assert steps == []
+    assert held == [
+        f"2 {past}, and stay: {BENEATH}",
+        f"1 {past}, and stay: {NOT_IN_FORCE}",
+        f"7 more {past}; they have their turn in the next window",
+    ]
+
+
+def test_files_that_others_took_away_are_noted():
+    ((step,), _) = cleared(contract(delete_after="1d"), Clearing((Leaving(due("A"), None),)), NOW)
+    assert step.files == 1
+    past = "past the 1d that the contract keeps them in landing"
+    assert step.reason == f"1 files that are {past} are not there any more, which is noted"
+
+
+def test_an_old_plan_takes_no_more_files_than_the_contract_allows_by_now(table):
+    step = clearing_step()
+    found = narrowed(step, contract(delete_after="30d"), table, NOW)
+    assert (found.taken_before, found.archive) == (NOW - 30 * DAY, False)
+    assert narrowed(step, contract(delete_after="30d"), table, NOW + 90 * DAY).taken_before == NOW
+    assert narrowed(step, contract(archive_after="30d"), table, NOW).archive
+    assert narrowed(clearing_step(archive=True), contract(delete_after="30d"), table, NOW).archive
+    assert narrowed(step, contract(), table, NOW).taken_before is None, "the contract keeps them by now"
+
+
+# --- Contracts ---
+
+
+def test_the_lifetime_of_files_changes_no_row():
+    version_of = {contract(**given).version for given in ({}, {"archive_after": "1d"}, {"delete_after": "0s"})}
+    assert len(version_of) == 1
+    assert contract(format="csv").version not in version_of
+
+
+def test_a_contract_keeps_files_as_long_as_it_says():
+    assert contract().source.kept is None
+    assert contract(delete_after="0s").source.kept == timedelta(0)
+    assert contract(archive_after="30d").source.kept == 30 * DAY
