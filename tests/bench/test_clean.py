@@ -55,7 +55,7 @@ def deliver(shop: Shop, day: date, data: bytes) -> None:
 
 @pytest.fixture
 def shop(spark, tmp_path) -> Iterator[Shop]:
-    opened = Shop.open(tmp_path, change_feed="false", late_data="3d\nmost_rejected: 1")
+    opened = Shop.open(tmp_path, change_feed="false", late_data="3d\nmost_rejected: 100%")
     yield opened
     opened.close()
 

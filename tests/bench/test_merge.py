@@ -11,7 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakehouse.catalog import table
+from lakehouse.identities import identity
 from lakehouse.naming import table_sql
+from lakehouse.roles import Role
 from lakehouse.settings import settings
 from tests.bench.big_shop import CHANGES, RECENT, BigShop
 from tests.stack.shop import RunJob, in_session
@@ -36,6 +38,12 @@ def shops(spark, job, tmp_path_factory) -> Iterator[dict[int, BigShop]]:
         shop.shop.close()
 
 
+def keys() -> dict[str, str]:
+    """Access to the warehouse for files by hand; jobs have it through the catalog."""
+    own, bucket = identity(settings(), Role.ADMIN), settings().warehouse_bucket
+    return {f"fs.s3a.bucket.{bucket}.access.key": own.access_key, f"fs.s3a.bucket.{bucket}.secret.key": own.secret_key}
+
+
 def rewritten_by_hand(spark: SparkSession, shop: BigShop, snapshot: int, batch_id: str) -> tuple[float, int]:
     """Only the files that hold changed rows are read, joined with the changes and written again, as plain Parquet.
 
@@ -48,12 +56,12 @@ def rewritten_by_hand(spark: SparkSession, shop: BigShop, snapshot: int, batch_i
     files = [task.file.file_path.replace("s3://", "s3a://") for task in tasks]
     scratch = f"s3a://{settings().warehouse_bucket}/_bench/{shop.shop.suffix}"
     own = spark.read.table(table_sql(shop.shop.silver)).where(f"_batch_id = '{batch_id}'")
-    own.write.mode("overwrite").parquet(f"{scratch}/changes")
+    own.write.options(**keys()).mode("overwrite").parquet(f"{scratch}/changes")
     begun = time.perf_counter()
-    changes = spark.read.parquet(f"{scratch}/changes")
-    before = spark.read.parquet(*files).select(*changes.columns)
+    changes = spark.read.options(**keys()).parquet(f"{scratch}/changes")
+    before = spark.read.options(**keys()).parquet(*files).select(*changes.columns)
     kept = before.join(changes.select("order_id"), "order_id", "left_anti")
-    kept.unionByName(changes).write.mode("overwrite").parquet(f"{scratch}/result")
+    kept.unionByName(changes).write.options(**keys()).mode("overwrite").parquet(f"{scratch}/result")
     return time.perf_counter() - begun, sum(task.file.file_size_in_bytes for task in tasks)
 
 
