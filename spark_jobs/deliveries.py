@@ -125,20 +125,22 @@ def _restated(spark: SparkSession, job: CleanJob, target: DataFrame, suspects: D
 
 
 def _unknown_history(job: CleanJob, restated: DataFrame) -> str:
-    """Why the batch is refused: which version of some keys is the newest lies in records that were let go.
+    """Why the batch is refused: of some keys the newest version may be among records that were let go.
 
-    Not where one is left that is younger than the day on which the last of these came.
+    Not where one is left that is no older than the row that the table holds, which was the newest of all; nor where it
+    is younger than the day on which the last of the others came.
     """
     if job.gone_until is None or job.contract.unknown_history == "delete":
         return ""
-    newest = F.col(job.contract.newest_by[0])
-    doubtful = restated.where(F.col(DELETED).isNull() | newest.isNull() | (newest <= F.lit(job.gone_until)))
+    newest, held = (F.col(prefix + job.contract.newest_by[0]) for prefix in ("", TARGET))
+    known = F.coalesce(newest >= held, F.lit(False)) | F.coalesce(newest > F.lit(job.gone_until), F.lit(False))
+    doubtful = restated.where(F.col(DELETED).isNull() | ~known)
     keys = [", ".join(map(str, row)) for row in doubtful.select(*job.contract.key).limit(_SHOWN).collect()]
     if not keys:
         return ""
     return (
-        f"{doubtful.count()} keys are not in the corrected file any more, and {job.contract.reads} has let records go "
-        f"that may have been theirs: {'; '.join(keys)}; deliver the file with a record of each, or write "
+        f"of {doubtful.count()} keys the newest version may be among records that {job.contract.reads} has let go: "
+        f"{'; '.join(keys)}; deliver the file with a record of each, no older than the one before, or write "
         "unknown_history: delete"
     )
 
