@@ -13,6 +13,7 @@ from lakehouse import naming
 from lakehouse.batch import DISCARDED, PUBLISHED, Batch, Corrections, InputFile, TableWrite
 from lakehouse.catalog import absorbed, coverage, history, ref_snapshot, rows_from, table
 from lakehouse.changes import changed_days
+from lakehouse.cleaned import cleans, is_cleaned, taken
 from lakehouse.contracts.model import AnyContract, Bronze, Contract, Gold, Silver
 from lakehouse.errors import LakehouseError
 from lakehouse.intervals import Interval, is_gone, shown
@@ -186,7 +187,7 @@ def _plan_clean(contract: Silver, interval: Interval, attempt: Attempt) -> Plan 
         raise NotReady(f"{contract.reads} does not hold {interval} yet")
     if not known:
         raise LakehouseError(f"{contract.reads} holds {interval}, but the ledger knows no batch; restore the ledger")
-    taken = _taken(known)
+    brought = taken(known)
     every = batches.corrections(contract.reads)
     mine = every.of({b.batch_id for b in known})
     snapshot = ref_snapshot(source)
@@ -200,13 +201,13 @@ def _plan_clean(contract: Silver, interval: Interval, attempt: Attempt) -> Plan 
         return None
 
     def batch_after(*before: str) -> Batch:
-        content = _cleans(contract.version, known, mine, *before)
+        content = cleans(contract.version, known, mine, *before)
         return _batch(contract, interval, attempt, content, {contract.reads: snapshot})
 
     batch = batch_after()
     if batch.batch_id in done:  # and something else was done on top of it: doing it once more is another batch
         batch = batch_after(done[0])
-    if not taken and not mine.replaced and table(contract.dataset):
+    if not brought and not mine.replaced and table(contract.dataset):
         return Plan(batch, None)
     outdated = contract.delivers == "snapshot" and coverage(table(contract.dataset)).reaches_beyond(interval)
     reread = contract.delivers == "changes" and bool(own) and own[0].contract_version != contract.version
@@ -215,7 +216,7 @@ def _plan_clean(contract: Silver, interval: Interval, attempt: Attempt) -> Plan 
         contract=contract,
         reread=reread,
         input_snapshot=snapshot,
-        input_batches=tuple(taken),
+        input_batches=tuple(brought),
         input_rows=sum(b.counts.get("rows_in", 0) for b in known),
         planned_at=now(),
         corrections=mine,
@@ -258,37 +259,6 @@ def feed_state(contract: Silver) -> dict[str, Any]:
         "unpublished": tuple(b.batch_id for b in batches.since_written(own, feed, DISCARDED)),
         "feed_lags": any(w.table == own and not w.empty for b in missed for w in b.writes),
     }
-
-
-def is_cleaned(
-    contract: Silver,
-    interval: Interval,
-    known: Sequence[Batch],
-    mine: Corrections,
-    own: Sequence[Batch],
-    version: str | None = None,
-) -> bool:
-    """Whether the newest of the interval's batches is made from just these of its input, under this contract.
-
-    `mine` are the corrections that these brought, `own` the interval's own batches, newest first; `version` is that of
-    another contract, if one is meant.
-    """
-    under, done = version or contract.version, [batch.batch_id for batch in own]
-    contents = (_cleans(under, known, mine), _cleans(under, known, mine, *done[1:2]))
-    return bool(done) and done[0] in [
-        naming.batch_id(contract.dataset, interval, naming.digest(content)) for content in contents
-    ]
-
-
-def _cleans(version: str, known: Sequence[Batch], mine: Corrections, *before: str) -> list[object]:
-    """What makes a batch of silver what it is."""
-    inherited = [list(mine.inherited)] if mine.inherited else []
-    return [version, _taken(known), mine.replaced, *inherited, *before]
-
-
-def _taken(known: Sequence[Batch]) -> list[str]:
-    """Those of the input's batches that brought records."""
-    return sorted(b.batch_id for b in known if b.counts.get("rows_in"))
 
 
 def _history(contract: Silver, mine: list[Batch]) -> tuple[InputBatch, ...]:

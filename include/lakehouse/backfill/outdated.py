@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from lakehouse.backfill.plan import Outdated
 from lakehouse.backfill.scope import overlap
 from lakehouse.batch import PUBLISHED, UNDONE, Batch, Corrections
+from lakehouse.cleaned import is_cleaned
 from lakehouse.contracts.model import Gold, Silver
 from lakehouse.intervals import Interval
-from lakehouse.plan import is_cleaned
 
 NEW_FILES = Outdated("landing holds files that were not taken")
 CONTRACT_CHANGED = Outdated("the contract has changed")

@@ -11,8 +11,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from lakehouse.contracts.gates import elsewhere
-from lakehouse.contracts.lifetimes import readers_of_what_goes
 from lakehouse.contracts.model import MODELS, AnyContract, Bronze, Gold, Silver
+from lakehouse.contracts.old_rows import readers_of_what_goes
 from lakehouse.contracts.problems import Problem, mapping, problems_of
 from lakehouse.contracts.sla import without_rival
 from lakehouse.errors import LakehouseError, suggest

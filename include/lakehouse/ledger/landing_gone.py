@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from sqlalchemy import Row, delete, func, select, tuple_
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.dialects.postgresql import distinct_on, insert
 
 from lakehouse.batch import PUBLISHED
 from lakehouse.intervals import Interval
@@ -56,7 +56,7 @@ def due(dataset: str, within: str, before: datetime, limit: int) -> tuple[list[D
         .join(batches, batches.c.batch_id == inputs.c.batch_id)
         .where(inputs.c.dataset == dataset, batches.c.state == PUBLISHED)
         .where(inputs.c.uri.startswith(within, autoescape=True))
-        .distinct(inputs.c.uri, inputs.c.etag)
+        .ext(distinct_on(inputs.c.uri, inputs.c.etag))
         .order_by(inputs.c.uri, inputs.c.etag, batches.c.published_at.desc())
         .subquery()
     )

@@ -18,7 +18,7 @@ from lakehouse.errors import LakehouseError
 from lakehouse.jobs import Call, Maintained, MaintainJob
 from lakehouse.ledger import leases
 from lakehouse.maintenance.clearing import clear
-from lakehouse.maintenance.lifetimes import let_go
+from lakehouse.maintenance.old_rows import let_go
 from lakehouse.maintenance.orphans import look_again
 from lakehouse.maintenance.readers import not_yet_taken, readers
 from lakehouse.maintenance.step import Step

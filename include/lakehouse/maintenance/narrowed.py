@@ -10,7 +10,7 @@ from pyiceberg.table.metadata import TableMetadata
 from lakehouse.contracts.model import Bronze, Contract
 from lakehouse.jobs import Call
 from lakehouse.maintenance.expiry import bounds
-from lakehouse.maintenance.lifetimes import limit as limit_of_rows
+from lakehouse.maintenance.old_rows import limit as limit_of_rows
 from lakehouse.maintenance.planned import orphans_before
 from lakehouse.maintenance.step import Step
 

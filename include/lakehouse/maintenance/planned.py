@@ -15,7 +15,7 @@ from lakehouse.health.score import MANIFEST_BYTES
 from lakehouse.jobs import Call
 from lakehouse.maintenance.landing_files import Clearing
 from lakehouse.maintenance.landing_steps import cleared
-from lakehouse.maintenance.lifetimes import Going, ended
+from lakehouse.maintenance.old_rows import Going, ended
 from lakehouse.maintenance.rewriting import purges, rewrites
 from lakehouse.maintenance.step import Plan, Step
 from lakehouse.wording import size

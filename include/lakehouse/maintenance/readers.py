@@ -8,11 +8,11 @@ from zoneinfo import ZoneInfo
 
 from lakehouse.batch import Batch
 from lakehouse.catalog import coverage, table
+from lakehouse.cleaned import is_cleaned
 from lakehouse.contracts.load import Loaded
 from lakehouse.contracts.model import AnyContract, Silver
 from lakehouse.intervals import Interval, shown
 from lakehouse.ledger import batches
-from lakehouse.plan import is_cleaned
 
 
 def readers(dataset: str, everything: Loaded) -> list[Silver]:

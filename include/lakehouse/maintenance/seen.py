@@ -13,7 +13,7 @@ from lakehouse.intervals import Coverage
 from lakehouse.ledger import maintenance as log
 from lakehouse.maintenance.expiry import bounds, expirable
 from lakehouse.maintenance.landing_files import Clearing, clearing
-from lakehouse.maintenance.lifetimes import going, limit
+from lakehouse.maintenance.old_rows import going, limit
 from lakehouse.maintenance.orphans import refusal
 from lakehouse.maintenance.planned import Seen, orphans_due, plan
 from lakehouse.maintenance.readers import not_yet_taken

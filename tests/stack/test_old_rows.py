@@ -16,7 +16,7 @@ from lakehouse.catalog import rows_from
 from lakehouse.errors import LakehouseError
 from lakehouse.ledger import batches, leases
 from lakehouse.ledger import maintenance as log
-from lakehouse.maintenance import lifetimes
+from lakehouse.maintenance import old_rows
 from lakehouse.maintenance.carried_out import carry_out
 from lakehouse.maintenance.reachable import check
 from lakehouse.maintenance.seen import plans
@@ -212,8 +212,8 @@ def test_rows_stay_while_a_reader_is_at_work(notes, spark):
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, what: Callable[[], None]) -> None:
     """Something happens when the old files were chosen, and are compared with main."""
-    real = lifetimes._compared
-    monkeypatch.setattr(lifetimes, "_compared", lambda *given: (what(), real(*given))[1])
+    real = old_rows._compared
+    monkeypatch.setattr(old_rows, "_compared", lambda *given: (what(), real(*given))[1])
 
 
 def test_what_somebody_commits_meanwhile_is_not_lost(notes, spark, monkeypatch):
@@ -234,8 +234,8 @@ def test_files_that_are_not_old_never_go_along(notes, spark, monkeypatch):
     three_days(notes, spark)
     said(notes, "bronze", "retention: {rows: 10d}")
     every = [task.file for task in loaded(notes.shop.bronze).scan().plan_files()]
-    monkeypatch.setattr(lifetimes, "_old_files", lambda *_: every)
-    with pytest.raises(lifetimes.NotOnlyOldRows, match="1 files with rows of 2026-01-03 or later would go"):
+    monkeypatch.setattr(old_rows, "_old_files", lambda *_: every)
+    with pytest.raises(old_rows.NotOnlyOldRows, match="1 files with rows of 2026-01-03 or later would go"):
         turn(notes)
     assert in_bronze(notes) == ALL
     assert rows_from(loaded(notes.shop.bronze)) is None

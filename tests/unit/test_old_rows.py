@@ -18,8 +18,8 @@ from pyiceberg.types import DateType, NestedField, StringType
 from lakehouse.batch import TableWrite
 from lakehouse.contracts import contract
 from lakehouse.contracts.keeping import Retention
-from lakehouse.maintenance import lifetimes
-from lakehouse.maintenance.lifetimes import NotOnlyOldRows, ended, going, let_go, limit
+from lakehouse.maintenance import old_rows
+from lakehouse.maintenance.old_rows import NotOnlyOldRows, ended, going, let_go, limit
 from tests.unit import iceberg_tables
 from tests.unit.contract_folder import BRONZE, GOLD, SILVER, problems
 from tests.unit.iceberg_tables import DAY, append, midnight
@@ -115,8 +115,8 @@ def bronze(folder: Path, spec: PartitionSpec = BY_DAY) -> Table:
 def published(monkeypatch) -> list[tuple[TableWrite, dict[str, str]]]:
     """What would be published; the real publish is for the tests on the real catalog."""
     found: list[tuple[TableWrite, dict[str, str]]] = []
-    monkeypatch.setattr(lifetimes, "publish", lambda write, properties: found.append((write, properties)))
-    monkeypatch.setattr(lifetimes, "drop_branches", lambda *_: [])
+    monkeypatch.setattr(old_rows, "publish", lambda write, properties: found.append((write, properties)))
+    monkeypatch.setattr(old_rows, "drop_branches", lambda *_: [])
     return found
 
 
@@ -181,7 +181,7 @@ def test_what_would_go_along_is_noticed(tmp_path, gone, came, told):
             kept.append_data_file(one)
     write = TableWrite(table=NAME, branch="any", base=base, head=found.refresh().current_snapshot().snapshot_id)
     with pytest.raises(NotOnlyOldRows, match=told):
-        lifetimes._compared(found, write, days(3)[2])
+        old_rows._compared(found, write, days(3)[2])
 
 
 # --- Contracts whose rows must stay ---
