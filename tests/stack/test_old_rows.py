@@ -85,14 +85,14 @@ def plan_of(source: Source) -> Plan:
     return found
 
 
-def turn(source: Source, plan: Plan | None = None) -> list[str]:
+def turn(source: Source, plan: Plan | None = None, attempt: Attempt | None = None) -> list[str]:
     """Let old rows go, as maintenance does; without Spark."""
     steps = [step for step in (plan or plan_of(source)).steps if step.operation == "delete_old_rows"]
 
     def no_spark(job: object) -> None:
         raise AssertionError(f"no job was needed, and one ran: {job}")
 
-    contract, attempt = source.shop.contract(source.shop.bronze), Attempt(f"test/{datetime.now(UTC)}", 1)
+    contract, attempt = source.shop.contract(source.shop.bronze), attempt or Attempt(f"test/{datetime.now(UTC)}", 1)
     return list(carry_out(contract, steps, attempt, no_spark, clock=lambda: NOW))
 
 
@@ -197,14 +197,16 @@ def test_rows_stay_while_a_publish_is_not_confirmed(notes, spark):
     assert plan_of(notes).put_off == ()
 
 
-def test_rows_stay_while_a_reader_is_at_work(notes, spark):
+@pytest.mark.parametrize("owner", [Attempt("test/another", 1), Attempt("test/same", 1)], ids=["a run", "the same run"])
+def test_rows_stay_while_a_reader_is_at_work(notes, spark, owner):
     three_days(notes, spark)
     said(notes, "bronze", "retention: {rows: 10d}")
-    assert leases.acquire(notes.shop.silver, "somebody", "somebody#1")
+    assert leases.acquire(notes.shop.silver, owner.run, owner.id)
     try:
-        assert "no rows from before 2026-01-03 gone" in turn(notes)[-1]
+        assert "no rows from before 2026-01-03 gone" in turn(notes, attempt=Attempt("test/same", 1))[-1]
+        assert leases.holder(notes.shop.silver).owner == owner.run, "and the reader's lease is not given back"
     finally:
-        leases.release(notes.shop.silver, "somebody")
+        leases.release(notes.shop.silver, owner.run)
     assert in_bronze(notes) == ALL
     turn(notes)
     assert in_bronze(notes) == LEFT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from pyiceberg.table import Table
@@ -89,10 +89,12 @@ def _let_go(step: Step, tools: Tools) -> Maintained:
         return Maintained(counters={})
     before, everything, found = step.rows_from, loaded(), _there(step)
     mark = naming.job_key(tools.dataset, tools.attempt.id, _verb(step, "", tools))
+    # A reader may be kept by a task of the same run: its lease is not ours for that.
+    own = replace(tools.attempt, run=f"{tools.attempt.run}#{step.table}")
     try:
         with ExitStack() as quiet:
             for reader in readers(step.table, everything):
-                quiet.enter_context(leased(reader.dataset, tools.attempt, take_over=False))
+                quiet.enter_context(leased(reader.dataset, own, take_over=False))
             _still_ours(tools)
             return let_go(step.table, found, before, mark, lambda: not_yet_taken(step.table, before, everything))
     except LeaseHeld:  # a reader is at work: another time
