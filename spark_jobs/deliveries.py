@@ -59,7 +59,7 @@ def _changes(spark: SparkSession, job: CleanJob, rows: DataFrame) -> Delivery:
     suspects = kept(_suspects(job, rows, target, gone)) if job.corrections.replaced or job.reread else None
     if suspects is None or (job.reread and suspects.isEmpty()):
         return _judged(contract, accepted, target, gone)
-    restated = kept(_restated(spark, job, target, suspects))
+    restated = kept(_forgotten(job, _restated(spark, job, target, suspects)))
     if refused := _unknown_history(job, restated):
         return Delivery(restated.limit(0), {}, refused=refused)
     others = accepted.join(suspects, list(contract.key), "left_anti")
@@ -124,17 +124,31 @@ def _restated(spark: SparkSession, job: CleanJob, target: DataFrame, suspects: D
     return found.withColumn(OUTCOME, outcome)
 
 
-def _unknown_history(job: CleanJob, restated: DataFrame) -> str:
-    """Why the batch is refused: of some keys the newest version may be among records that were let go.
+def _doubtful(job: CleanJob) -> SparkColumn:
+    """Whether the newest version of a key may be among records that were let go.
 
-    Not where one is left that is no older than the row that the table holds, which was the newest of all; nor where it
-    is younger than the day on which the last of the others came.
+    Not where one is left that is no older than the row that the table holds, which was the newest of all as the same
+    contract reads it; nor where it is younger than the day on which the last of the others came.
     """
+    newest, held = (F.col(prefix + job.contract.newest_by[0]) for prefix in ("", TARGET))
+    no_older = F.lit(not job.reread) & F.coalesce(newest >= held, F.lit(False))
+    return F.col(DELETED).isNull() | ~(no_older | F.coalesce(newest > F.lit(job.gone_until), F.lit(False)))
+
+
+def _forgotten(job: CleanJob, restated: DataFrame) -> DataFrame:
+    """Keys of which nobody knows the newest version any more are deleted, if the contract says so."""
+    if job.gone_until is None or job.contract.unknown_history != "delete":
+        return restated
+    held = F.col(TARGET + job.contract.key[0]).isNotNull()
+    outcome = F.when(_doubtful(job), F.when(held, "deleted").otherwise("unchanged")).otherwise(F.col(OUTCOME))
+    return restated.withColumn(OUTCOME, outcome)
+
+
+def _unknown_history(job: CleanJob, restated: DataFrame) -> str:
+    """Why the batch is refused: some keys whose newest version may have been let go."""
     if job.gone_until is None or job.contract.unknown_history == "delete":
         return ""
-    newest, held = (F.col(prefix + job.contract.newest_by[0]) for prefix in ("", TARGET))
-    known = F.coalesce(newest >= held, F.lit(False)) | F.coalesce(newest > F.lit(job.gone_until), F.lit(False))
-    doubtful = restated.where(F.col(DELETED).isNull() | ~known)
+    doubtful = restated.where(_doubtful(job))
     keys = [", ".join(map(str, row)) for row in doubtful.select(*job.contract.key).limit(_SHOWN).collect()]
     if not keys:
         return ""

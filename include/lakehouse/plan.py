@@ -168,14 +168,18 @@ def _can_be_kept(contract: Bronze, interval: Interval, files: Sequence[InputFile
     """Raises where rows would come for a day that was let go, or would change what such a day brought."""
     if is_gone(interval, kept_from):
         what = f"{len(files)} files that were not taken" if files else "no files"
+        corrections = any(file.replaces for file in files)
+        fix = "remove those that correct others, and " if corrections else ""
         raise LakehouseError(
             f"{contract.dataset} let its rows from before {kept_from} go, and landing has {what} for {interval}; "
-            "deliver them for an interval that is kept"
+            f"{fix}deliver what was never taken for an interval that is kept"
         )
+    if contract.source.recognise == "interval":
+        return
     if repeats := batches.repeats_before(contract.dataset, files, kept_from):
         raise LakehouseError(
             f"{repeats[0]} corrects bytes that came before {kept_from}, and {contract.dataset} has let these rows go; "
-            "deliver it under another name, with all that is to change"
+            "bring back the bytes that it had, and deliver what is to change under another name"
         )
 
 
@@ -233,9 +237,14 @@ def _plan_clean(contract: Silver, interval: Interval, attempt: Attempt) -> Plan 
 def _as_it_is(
     contract: Silver, interval: Interval, known: Sequence[Batch], mine: Corrections, own: Sequence[Batch]
 ) -> None:
-    """An interval whose records went stays as it was made, by whichever contract; `LakehouseError` where it was not."""
-    under = own[0].contract_version if own else None
-    if not _covered(contract, interval) or not is_cleaned(contract, interval, known, mine, own, under):
+    """An interval whose records went stays as it was made, by whichever contract; `LakehouseError` where it was not.
+
+    Where intervals were others once, some of its records may be there still, and news among them.
+    """
+    under, kept_from = own[0].contract_version if own else None, rows_from(table(contract.reads))
+    in_part = any(not is_gone(batch.interval, kept_from) for batch in known)
+    changed = in_part and not is_cleaned(contract, interval, known, mine, own, under)
+    if not _covered(contract, interval) or changed:
         raise LakehouseError(
             f"{contract.reads} has let the records of {shown(interval, contract.timezone)} go: it cannot be built any "
             f"more; let {contract.dataset} start later"

@@ -16,6 +16,7 @@ from lakehouse.catalog import rows_from
 from lakehouse.errors import LakehouseError
 from lakehouse.ledger import batches, leases
 from lakehouse.ledger import maintenance as log
+from lakehouse.ledger import rollbacks as ledger
 from lakehouse.maintenance import old_rows
 from lakehouse.maintenance.carried_out import carry_out
 from lakehouse.maintenance.reachable import check
@@ -24,7 +25,6 @@ from lakehouse.maintenance.step import Plan
 from lakehouse.naming import table_sql
 from lakehouse.plan import Attempt
 from lakehouse.provenance import is_maintenance
-from lakehouse.publish import MainMoved
 from lakehouse.query import run_sql
 from lakehouse.rollback import planned as rollbacks
 from lakehouse.settings import settings
@@ -186,14 +186,26 @@ def test_rows_stay_while_a_contract_cannot_be_read(notes, spark):
     assert in_bronze(notes) == ALL
 
 
-def test_rows_stay_while_a_publish_is_not_confirmed(notes, spark):
+@pytest.mark.parametrize("layer", ["bronze", "silver"])
+def test_rows_stay_while_a_publish_is_not_confirmed(notes, spark, layer):
     three_days(notes, spark)
     said(notes, "bronze", "retention: {rows: 10d}")
-    newest = batches.recent(notes.shop.bronze)[0]
+    newest = batches.recent(getattr(notes.shop, layer))[0]
     open_one = newest.model_copy(update={"batch_id": f"{newest.batch_id}-open", "state": INTENT})
     batches.intend(open_one)
     assert f"the publish of {open_one.batch_id} is not confirmed" in plan_of(notes).put_off[0]
     batches.settle(open_one.batch_id, DISCARDED)
+    assert plan_of(notes).put_off == ()
+
+
+def test_rows_stay_while_a_rollback_of_a_reader_is_cut_short(notes, spark):
+    three_days(notes, spark)
+    said(notes, "bronze", "retention: {rows: 10d}")
+    silver = notes.shop.contract(notes.shop.silver)
+    second = loaded(notes.shop.silver).history()[1].snapshot_id
+    number = ledger.intend(rollbacks.plan(silver, str(second)), "who", "why")
+    assert f"a rollback of {notes.shop.silver} was cut short" in plan_of(notes).put_off[0]
+    ledger.abandon(number)
     assert plan_of(notes).put_off == ()
 
 
@@ -226,8 +238,7 @@ def test_what_somebody_commits_meanwhile_is_not_lost(notes, spark, monkeypatch):
     meanwhile(
         monkeypatch, lambda: spark.sql(f"INSERT INTO {own} SELECT * FROM {own} WHERE _ingestion_date = '{FIRST}'")
     )
-    with pytest.raises(MainMoved):
-        turn(notes)
+    assert "no rows from before 2026-01-03 gone" in turn(notes)[-1]
     assert in_bronze(notes) == [("2026-01-01", 4), *ALL[1:]]
     assert rows_from(loaded(notes.shop.bronze)) is None
 
@@ -269,6 +280,37 @@ def test_a_correction_that_would_need_records_that_went_is_refused(notes, spark)
     said(notes, "silver", "unknown_history: delete")
     notes.shop.run(notes.shop.silver, THIRD, in_session(spark))
     assert notes.rows("id, name") == [(2, "old"), (3, "newer"), (9, "a")]
+
+
+def test_an_older_record_that_is_left_is_not_taken_for_the_newest(notes, spark):
+    """Of key 1 came, in this order of time: what is left in c.json, what went with a.json, what b.json corrects."""
+    notes.run(spark, {"a.json": lines(note(1, SECOND, "went"))}, FIRST)
+    notes.run(spark, {"e.json": lines(note(9, SECOND))}, SECOND)
+    notes.run(
+        spark, {"b.json": lines(note(1, THIRD, "newest"), note(3, THIRD)), "c.json": lines(note(1, FIRST))}, THIRD
+    )
+    said(notes, "bronze", "retention: {rows: 10d}")
+    turn(notes)
+    with pytest.raises(LakehouseError, match="of 1 keys the newest version may be among"):
+        notes.run(spark, {"b.json": lines(note(3, THIRD))}, THIRD)
+    assert notes.rows("id, name") == [(1, "newest"), (3, "a"), (9, "a")]
+    said(notes, "silver", "unknown_history: delete")
+    notes.shop.run(notes.shop.silver, THIRD, in_session(spark))
+    assert notes.rows("id, name") == [(3, "a"), (9, "a")]
+
+
+def test_a_repeat_of_what_went_holds_nothing_up(notes, spark):
+    """Each further repeat is one more name of bytes that were corrected in an interval that went."""
+    notes.run(spark, {"0.json": lines(note(0, FIRST)), "1.json": lines(note(1, FIRST))}, FIRST)
+    notes.run(spark, {"2.json": lines(note(0, FIRST))}, SECOND)
+    notes.run(spark, {"0.json": lines(note(0, FIRST, "corrected"))}, FIRST)
+    notes.shop.run(notes.shop.silver, SECOND, in_session(spark))
+    said(notes, "bronze", "retention: {rows: 10d}")
+    turn(notes)
+    assert rows_from(loaded(notes.shop.bronze)) == THIRD
+    notes.run(spark, {"3.json": lines(note(0, FIRST)), "4.json": lines(note(4, THIRD))}, THIRD)
+    assert notes.shop.run(notes.shop.silver, FIRST, in_session(spark)) is None
+    assert [row[0] for row in notes.rows("id")] == [0, 1, 4]
 
 
 def test_bytes_that_come_again_after_their_rows_went_are_still_a_repeat(events, spark):

@@ -222,6 +222,7 @@ NO_TIME = (
     "silver.events cannot tell a record that is newer than all that went; make a timestamp the first of its newest_by, "
     "or remove rows"
 )
+OWN_GATE = "a gate of bronze.events needs all rows of bronze.events; remove the gate, or rows"
 A_GATE = "a gate of silver.events needs all rows of bronze.events; remove the gate, or rows"
 
 
@@ -232,12 +233,30 @@ A_GATE = "a gate of silver.events needs all rows of bronze.events; remove the ga
         (SILVER + 'schedule: "@weekly"\n', OTHER_INTERVALS),
         (SILVER + "timezone: Asia/Tokyo\n", OTHER_INTERVALS),
         (SILVER + "gates: [{references: {column: event_id, to: bronze.events._source_offset}}]\n", A_GATE),
+        (
+            SILVER + "gates: [{sql: SELECT * FROM head ANTI JOIN bronze_events USING (_batch_id), name: known}]\n",
+            A_GATE,
+        ),
     ],
-    ids=["no time", "other intervals", "another zone", "a gate"],
+    ids=["no time", "other intervals", "another zone", "a gate", "a gate in SQL"],
 )
 def test_rows_that_somebody_could_not_do_without_must_stay(tmp_path, reader, told):
     changes = {"bronze/events.yaml": BRONZE + ROWS, "silver/events.yaml": reader, "gold/daily.yaml": None}
     assert f"bronze/events.yaml: retention.rows: {told}" in problems(tmp_path, {**changes, "gold/daily.sql": None})
+
+
+@pytest.mark.parametrize(
+    ("gate", "fine"),
+    [
+        ("row_count: {at_least: 1000}", False),
+        ("row_count: {at_least: 90%}", True),
+        ("{sql: SELECT * FROM head WHERE false, name: none}", False),
+    ],
+)
+def test_a_gate_of_its_own_must_not_need_all_rows(tmp_path, gate, fine):
+    gates = f"gates: [{gate if gate[0] == '{' else '{' + gate + '}'}]\n"
+    found = problems(tmp_path, {"bronze/events.yaml": BRONZE + ROWS + gates})
+    assert (f"bronze/events.yaml: retention.rows: {OWN_GATE}" not in found) is fine
 
 
 def test_rows_that_gold_reads_must_stay(tmp_path):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from lakehouse.contracts.gates import elsewhere
+from lakehouse.contracts.gates import Gate, elsewhere
 from lakehouse.contracts.model import AnyContract, Silver
+from lakehouse.naming import dag_id
 
 
 def readers_of_what_goes(contract: AnyContract, others: Iterable[AnyContract]) -> Iterator[str]:
@@ -13,10 +14,18 @@ def readers_of_what_goes(contract: AnyContract, others: Iterable[AnyContract]) -
     for other in others:
         if contract.dataset in other.inputs:
             yield from _as_reader(contract, other)
-        for gate in other.gates:
-            asked = elsewhere(gate)
-            if asked and not gate.fresh and asked[1] == contract.dataset:
-                yield f"a gate of {other.dataset} needs all rows of {contract.dataset}; remove the gate, or rows"
+        if any(_needs_all(contract, other, gate) for gate in other.gates):
+            yield f"a gate of {other.dataset} needs all rows of {contract.dataset}; remove the gate, or rows"
+
+
+def _needs_all(contract: AnyContract, other: AnyContract, gate: Gate) -> bool:
+    """Whether a gate counts or looks at rows of the dataset that came long ago; SQL may."""
+    if other.dataset == contract.dataset:
+        return bool(gate.sql or (gate.row_count and isinstance(gate.row_count.at_least, int)))
+    if gate.sql:
+        return dag_id(contract.dataset) in gate.sql.lower()
+    asked = elsewhere(gate)
+    return bool(asked and not gate.fresh and asked[1] == contract.dataset)
 
 
 def _as_reader(contract: AnyContract, reader: AnyContract) -> Iterator[str]:

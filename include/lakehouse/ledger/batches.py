@@ -182,6 +182,8 @@ def repeats_before(dataset: str, files: Collection[InputFile], day: date) -> lis
         tuple_(versions.c.batch_id, versions.c.uri).in_([(f.replaces, f.uri) for f in files if f.replaces]),
         versions.c.same_as != "",
         older.c.sha256 == versions.c.sha256,
+        older.c.same_as == "",
+        older.c.rows > 0,
         older.c.interval_start < _midnight(day),
     )
     with engine().connect() as connection:

@@ -23,6 +23,7 @@ from lakehouse.maintenance.orphans import look_again
 from lakehouse.maintenance.readers import not_yet_taken, readers
 from lakehouse.maintenance.step import Step
 from lakehouse.plan import Attempt
+from lakehouse.publish import MainMoved
 from lakehouse.retention import versions_at_rest
 from lakehouse.steps import LeaseHeld, leased
 
@@ -97,7 +98,7 @@ def _let_go(step: Step, tools: Tools) -> Maintained:
                 quiet.enter_context(leased(reader.dataset, own, take_over=False))
             _still_ours(tools)
             return let_go(step.table, found, before, mark, lambda: not_yet_taken(step.table, before, everything))
-    except LeaseHeld:  # a reader is at work: another time
+    except (LeaseHeld, MainMoved):  # a reader is at work, or somebody who knows of no lease: another time
         return Maintained(counters={})
 
 

@@ -85,6 +85,8 @@ def _old_rows(seen: Seen) -> tuple[list[Step], list[str]]:
     if found is None or kept is None:
         return [], []
     what = f"{found.rows} rows in {found.files} files are from before {found.before}"
+    if seen.health.delete_files:
+        return [], [f"{what}, and stay as somebody has deleted rows of the table; rewrite it, or roll it back"]
     if seen.rows_held:
         return [], [f"{what}, and stay as {seen.rows_held}"]
     step = Step(

@@ -7,12 +7,12 @@ from datetime import UTC, date, datetime, time
 from zoneinfo import ZoneInfo
 
 from lakehouse.batch import Batch
-from lakehouse.catalog import coverage, table
+from lakehouse.catalog import coverage, rows_from, table
 from lakehouse.cleaned import is_cleaned
 from lakehouse.contracts.load import Loaded
 from lakehouse.contracts.model import AnyContract, Silver
-from lakehouse.intervals import Interval, shown
-from lakehouse.ledger import batches
+from lakehouse.intervals import Interval, is_gone, shown
+from lakehouse.ledger import batches, rollbacks
 
 
 def readers(dataset: str, everything: Loaded) -> list[Silver]:
@@ -31,17 +31,26 @@ def _lacks(dataset: str, before: date, everything: Loaded) -> Iterator[str]:
     if everything.problems or own is None:
         yield f"a contract has a mistake, and may be one that reads {dataset}: `lakehouse contracts check` shows it"
         return
+    kept_from = rows_from(table(dataset))
+    for one in (own, *readers(dataset, everything)):
+        yield from _unfinished(one.dataset)
+        yield from _holes(one, kept_from, before)
+        if isinstance(one, Silver):
+            yield from _uncleaned(one, kept_from, before)
+
+
+def _unfinished(dataset: str) -> Iterator[str]:
+    """What was cut short, and may yet turn out not to be in main."""
     for batch in batches.unsettled(dataset):
         yield f"the publish of {batch.batch_id} is not confirmed; the next run of {dataset} does that"
-    yield from _holes(own, before)
-    for reader in readers(dataset, everything):
-        yield from _holes(reader, before)
-        yield from _uncleaned(reader, before)
+    if rollbacks.unfinished(dataset):
+        yield f"a rollback of {dataset} was cut short; its next run finishes it"
 
 
-def _holes(contract: AnyContract, before: date) -> Iterator[str]:
+def _holes(contract: AnyContract, kept_from: date | None, before: date) -> Iterator[str]:
     """The first interval of that time that a dataset has not: what is not there by then could never come."""
-    interval = contract.interval_after(datetime.combine(contract.start, time.min, ZoneInfo(contract.timezone)))
+    since = max(contract.start, kept_from) if kept_from else contract.start
+    interval = contract.interval_after(datetime.combine(since, time.min, ZoneInfo(contract.timezone)))
     for covered in coverage(table(contract.dataset)).intervals:
         if covered.start <= interval.start < covered.end:
             interval = contract.interval_after(covered.end)
@@ -54,15 +63,18 @@ def _asked_for(contract: AnyContract, interval: Interval) -> bool:
     return day >= contract.start and (contract.end is None or day < contract.end)
 
 
-def _uncleaned(reader: Silver, before: date) -> Iterator[str]:
+def _uncleaned(reader: Silver, kept_from: date | None, before: date) -> Iterator[str]:
     """Each interval whose records silver has not taken as they are, under whichever contract."""
-    inputs, own = (_by_interval(reader, batches.published(name)) for name in (reader.reads, reader.dataset))
-    corrections = batches.corrections(reader.reads)
+
+    def going(name: str) -> dict[Interval, list[Batch]]:
+        found = [one for one in batches.published(name) if not is_gone(one.interval, kept_from)]
+        return _by_interval(reader, [one for one in found if is_gone(one.interval, before)])
+
+    inputs, own, corrections = going(reader.reads), going(reader.dataset), batches.corrections(reader.reads)
     for interval, known in inputs.items():
         done, mine = own.get(interval, []), corrections.of({one.batch_id for one in known})
         under = done[0].contract_version if done else None
-        old = interval.start.date() < before and _asked_for(reader, interval)
-        if old and not is_cleaned(reader, interval, known, mine, done, under):
+        if _asked_for(reader, interval) and not is_cleaned(reader, interval, known, mine, done, under):
             yield f"{reader.dataset} has yet to take {shown(interval, reader.timezone)} as it is now"
 
 
