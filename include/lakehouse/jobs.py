@@ -156,10 +156,11 @@ class Audited(Document):
 
 
 class Maintained(Document):
-    """What maintenance answers: the procedure's own counters, and the files that it names."""
+    """What maintenance answers: the procedure's own counters, the files that it names, and why some failed."""
 
     counters: dict[str, int]
     files: tuple[str, ...] = ()
+    failure: str = ""
 
 
 def hand_over(job: IngestJob | CleanJob | BuildJob | AuditJob | MaintainJob) -> None:

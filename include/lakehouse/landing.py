@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from lakehouse.batch import InputFile
 from lakehouse.contracts.fields import Ready, write_duration
@@ -17,6 +18,7 @@ from lakehouse.ledger import batches, landing_gone
 from lakehouse.ledger.answering import answers
 from lakehouse.ledger.landing_gone import ABSENT, DONE, Gone
 from lakehouse.manifest import Listed, Manifest, no_manifest, read_manifest
+from lakehouse.naming import ARCHIVE, CLEARED
 from lakehouse.roles import Role
 from lakehouse.settings import settings
 from lakehouse.store import answering, client
@@ -24,7 +26,7 @@ from lakehouse.store import answering, client
 __all__ = [
     "LandingError",
     "awaited",
-    "check_that_none_is_missed",
+    "check_known_if_cleared",
     "data_files",
     "hidden",
     "mark_complete",
@@ -88,24 +90,36 @@ def _lacking(prefix: str, manifest: Manifest, objects: Sequence[Object]) -> str 
     return manifest.awaited(objects, _gone(prefix)) if manifest.awaited(objects) else None
 
 
-def check_that_none_is_missed(contract: Bronze, start: datetime, files: Sequence[InputFile]) -> None:
-    """`LandingError` where files went from the interval's folder before this dataset has taken them.
+def check_known_if_cleared(contract: Bronze, start: datetime) -> None:
+    """`LandingError` where files went from the interval's folder, and the ledger does not know that they were taken.
 
-    They went when all who read them then had; a contract that came later would find the folder complete, and empty.
+    It was restored from an older backup, or the dataset came later; what is left is not all of the interval.
     """
-    there = {file.uri for file in files}
-    rows = [row for row in landing_gone.under(_address(contract, start)) if row.uri not in there]
-    taken = batches.taken(contract.dataset, {row.uri for row in rows}) if rows else {}
-    if missed := [row for row in rows if row.etag not in taken.get(row.uri, ())]:
-        where = next((f"; {row.uri} is at {row.archived_to}" for row in missed if row.archived_to), "")
-        raise LandingError(
-            f"{len(missed)} files went from {place(contract.landing_prefix(start))} before {contract.dataset} took "
-            f"them{where}; bring them back, or let {contract.dataset} start later"
-        )
+    prefix = contract.landing_prefix(start)
+    key = prefix + CLEARED
+    if not any(one.key == key for one in listed(key).objects):
+        return
+    if batches.took_from(contract.dataset, f"s3://{place(prefix)}"):
+        return
+    told = _cleared(key)
+    by, since = told.get("dataset", "maintenance"), told.get("since", "some day")
+    source = "a backup" if told.get("files") == "deleted" else place(f"{ARCHIVE}{told.get('dataset', '')}")
+    raise LandingError(
+        f"{place(prefix)} was cleared for {by} since {since}, and the ledger knows no batch of {contract.dataset} that "
+        f"took its files; bring them back from {source} and remove {place(key)}, or only remove it if the interval is "
+        "really to be without them"
+    )
 
 
-def _address(contract: Bronze, start: datetime) -> str:
-    return f"s3://{place(contract.landing_prefix(start))}"
+def _cleared(key: str) -> dict[str, Any]:
+    """What the object says that a cleared folder has."""
+    with answering():
+        body = client(Role.INGEST).get_object(Bucket=settings().landing_bucket, Key=key)["Body"].read()
+    try:
+        found = json.loads(body)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _gone(prefix: str) -> list[Object]:
@@ -117,7 +131,7 @@ def _gone(prefix: str) -> list[Object]:
 
 def went(contract: Bronze, start: datetime) -> list[str]:
     """How many files went from the interval's folder, when and where to: a line for each day and way."""
-    rows = landing_gone.under(_address(contract, start))
+    rows = landing_gone.under(f"s3://{place(contract.landing_prefix(start))}")
     ways = Counter((f"{row.at:%Y-%m-%d}", _way(row)) for row in rows)
     return [f"{count} file{'' if count == 1 else 's'} {way} on {day}" for (day, way), count in sorted(ways.items())]
 
@@ -135,7 +149,8 @@ def _restless(prefix: str, quiet: timedelta, end: datetime, listing: Listing, da
         return f"the interval's end at {end.isoformat()}"
     if not data and not _gone(prefix):
         return f"a first file in {place(prefix)}"
-    age = listing.at - max((one.changed for one in listing.objects), default=datetime.min.replace(tzinfo=UTC))
+    changes = [one.changed for one in listing.objects if one.key != prefix + CLEARED]
+    age = listing.at - max(changes, default=datetime.min.replace(tzinfo=UTC))
     return f"quiet for {write_duration(quiet)}, last change {_rough(age)} ago" if age < quiet else None
 
 

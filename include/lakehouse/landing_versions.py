@@ -14,6 +14,7 @@ from lakehouse.store import answering, client
 
 # The store copies by itself; what it copies at once has to be done before we take it for dead.
 _IN_PARTS = TransferConfig(multipart_threshold=1 << 30, multipart_chunksize=1 << 29)
+_KNOWS_NO_VERSIONS = ("NotImplemented", "MethodNotAllowed")  # so a store answers that has none at all
 
 
 class Version(NamedTuple):
@@ -29,7 +30,12 @@ class Version(NamedTuple):
 def are_kept() -> bool:
     """Whether the landing bucket keeps versions: only then can one be removed without what came after it."""
     with answering():
-        found = _own().get_bucket_versioning(Bucket=settings().landing_bucket)
+        try:
+            found = _own().get_bucket_versioning(Bucket=settings().landing_bucket)
+        except ClientError as error:
+            if error.response["Error"]["Code"] in _KNOWS_NO_VERSIONS:
+                return False
+            raise
     return bool(found.get("Status") == "Enabled")
 
 
@@ -53,31 +59,28 @@ def remove(key: str, version: str) -> None:
 
 
 def copy(one: Version, to: str) -> None:
-    """Have the version's bytes under another key, whole; `LandingError` where that key holds others."""
+    """Have the version's bytes under another key, whole; `LandingError` where that key holds others.
+
+    A batch and a name stand for the same bytes, so their size tells; an ETag also says how they came, and is another
+    where the store encrypts.
+    """
     found = _head(to)
-    if found is not None and not _may_be(one, found):
+    if found is not None and found["ContentLength"] != one.bytes:
         raise LandingError(f"{place(to)} is not what {place(one.key)} was; move it to another place")
-    if found is None or not _is(one, found):
+    if found is None:
         source = {"Bucket": settings().landing_bucket, "Key": one.key, "VersionId": one.id}
         with answering():
             _own().copy(source, settings().landing_bucket, to, Config=_IN_PARTS)
         found = _head(to)
-    if found is None or not _may_be(one, found):
+    if found is None or found["ContentLength"] != one.bytes:
         raise LandingError(f"{place(to)} did not become what {place(one.key)} is; the file stays where it is")
 
 
-def _may_be(one: Version, found: dict[str, Any]) -> bool:
-    # The ETag of what came in parts has a dash, and says how it came, too.
-    simple = not any("-" in etag for etag in (one.etag, _etag(found)))
-    return bool(found["ContentLength"] == one.bytes) and not (simple and _etag(found) != one.etag)
-
-
-def _is(one: Version, found: dict[str, Any]) -> bool:
-    return bool(found["ContentLength"] == one.bytes and _etag(found) == one.etag)
-
-
-def _etag(found: dict[str, Any]) -> str:
-    return str(found["ETag"]).strip('"')
+def mark(key: str, told: str) -> None:
+    """Have an object with this text; one that is there stays as it is."""
+    if not is_there(key):
+        with answering():
+            _own().put_object(Bucket=settings().landing_bucket, Key=key, Body=told.encode())
 
 
 def _head(key: str, version: str = "") -> dict[str, Any] | None:

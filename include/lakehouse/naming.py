@@ -32,6 +32,8 @@ ROLLBACK_TAG = "rollback_"
 JOBS = "_jobs"
 # The folder of the landing bucket where files go that are past their time.
 ARCHIVE = "_archive/"
+# The object that says of a landing folder that files have gone from it.
+CLEARED = "_CLEARED"
 SPARK_POOL = "spark"
 REPLAY_DAG = "replay_quarantine"
 ROLLBACK_DAG = "rollback"

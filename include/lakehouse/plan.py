@@ -18,7 +18,7 @@ from lakehouse.contracts.model import AnyContract, Bronze, Contract, Gold, Silve
 from lakehouse.errors import LakehouseError
 from lakehouse.intervals import Interval, is_gone, shown
 from lakehouse.jobs import BuildJob, CleanJob, IngestJob, InputBatch
-from lakehouse.landing import check_that_none_is_missed, data_files
+from lakehouse.landing import check_known_if_cleared, data_files
 from lakehouse.ledger import batches
 from lakehouse.ledger.database import now
 from lakehouse.provenance import batch_of, provenance
@@ -143,11 +143,10 @@ def _shared(contract: Contract, batch: Batch, attempt: Attempt, verb: str) -> di
 
 
 def _plan_ingest(contract: Bronze, interval: Interval, attempt: Attempt) -> Plan | None:
-    there = data_files(contract, interval.start)
-    files = tuple(batches.untaken(contract.dataset, there))
+    files = tuple(batches.untaken(contract.dataset, data_files(contract, interval.start)))
     if not files and _covered(contract, interval):
         return None
-    check_that_none_is_missed(contract, interval.start, there)
+    check_known_if_cleared(contract, interval.start)
     if kept_from := rows_from(table(contract.dataset)):
         _can_be_kept(contract, interval, files, kept_from)
     batch = _batch(contract, interval, attempt, [[f.uri, f.etag, f.replaces] for f in files], {})

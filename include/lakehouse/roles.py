@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from lakehouse.naming import ARCHIVE, JOBS, NAMESPACES, layer_of
+from lakehouse.naming import ARCHIVE, CLEARED, JOBS, NAMESPACES, layer_of
 
 
 class Role(StrEnum):
@@ -95,7 +95,7 @@ def policy(role: Role, landing: str, warehouse: str) -> dict[str, Any]:
 
 
 def _clearing(landing: str) -> list[dict[str, Any]]:
-    """Copying landing files to the archive, and removing versions of them; what is in the archive stays."""
+    """Copying landing files to the archive, marking their folders, removing versions; what is in the archive stays."""
     of_bucket = ("s3:ListBucket", "s3:ListBucketVersions", "s3:GetBucketLocation", "s3:GetBucketVersioning")
     everything, archive = _objects(landing, [""]), _objects(landing, [ARCHIVE])
     one_version = {"StringLike": {"s3:versionid": "?*"}}
@@ -103,6 +103,7 @@ def _clearing(landing: str) -> list[dict[str, Any]]:
         _allow(of_bucket, [f"arn:aws:s3:::{landing}"]),
         _allow((*_READ, "s3:GetObjectVersion"), everything),
         _allow(_WRITE, archive),
+        _allow(("s3:PutObject",), [f"arn:aws:s3:::{landing}/*/{CLEARED}"]),
         _allow(("s3:DeleteObjectVersion",), everything),
         # MinIO asks for the right to delete, and tells which version is meant: without one nothing may be hidden.
         {**_allow(_DELETE, everything), "Condition": one_version},

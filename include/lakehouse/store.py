@@ -11,7 +11,7 @@ from typing import Any
 import boto3
 from boto3.exceptions import S3UploadFailedError
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, EndpointConnectionError
 
 from lakehouse.errors import LakehouseError
 from lakehouse.identities import acting, identity
@@ -62,6 +62,11 @@ def answering() -> Iterator[None]:
         yield
     except (BotoCoreError, ClientError, S3UploadFailedError) as error:
         raise StoreUnreachable(f"the object store at {settings().s3_endpoint} failed: {error}") from error
+
+
+def is_away(error: LakehouseError) -> bool:
+    """Whether there was no connection at all: then nothing else will fare better."""
+    return isinstance(error.__cause__, EndpointConnectionError | ConnectTimeoutError)
 
 
 def put_document(key: str, document: str) -> None:

@@ -14,6 +14,11 @@ def size(count: float) -> str:
     return f"{count:.1f} TB"
 
 
+def first_sentence(error: Exception) -> str:
+    """What went wrong, without what follows from it."""
+    return (str(error) or type(error).__name__).partition(". ")[0].rstrip(".")
+
+
 def length(time: timedelta) -> str:
     """A length of time, in two units at most."""
     minutes = int(time.total_seconds()) // 60

@@ -17,7 +17,7 @@ from pyiceberg.exceptions import ForbiddenError
 from lakehouse.catalog import NotAllowed, catalog, catalog_of
 from lakehouse.identities import acting_as, identity
 from lakehouse.maintenance.orphans import _locations
-from lakehouse.naming import ARCHIVE, NAMESPACES
+from lakehouse.naming import ARCHIVE, CLEARED, NAMESPACES
 from lakehouse.query import EXTENSIONS, QueryError, run_sql
 from lakehouse.roles import Role
 from lakehouse.settings import ROOT, Settings
@@ -92,6 +92,9 @@ def test_each_role_does_on_the_store_what_it_may_and_nothing_else(stack, files) 
             return permitted(lambda: own.list_objects_v2(Bucket=stack.warehouse_bucket))
         if row == "make a bucket":
             return permitted(lambda: own.create_bucket(Bucket=f"access-{column}"))
+        if row == "mark a landing folder as cleared":
+            bucket, key = files["landing"]
+            return permitted(lambda: own.put_object(Bucket=bucket, Key=f"{key}.{column}/{CLEARED}", Body=b"{}"))
         bucket, key = files[words[-1]]
         if verb == "read":
             return permitted(lambda: own.get_object(Bucket=bucket, Key=key))

@@ -13,14 +13,16 @@ import pytest
 
 from lakehouse import landing, landing_versions
 from lakehouse.catalog import catalog, ref_snapshot, table
-from lakehouse.contracts import Bronze
+from lakehouse.contracts import Bronze, load
 from lakehouse.ledger import batches, landing_gone
 from lakehouse.ledger import maintenance as log
+from lakehouse.ledger.landing_gone import Span
 from lakehouse.maintenance.step import Plan
+from lakehouse.naming import CLEARED
 from lakehouse.rollback.planned import CannotRollBack, files_lost, plan
 from lakehouse.settings import settings
 from lakehouse.steps import Handover
-from lakehouse.store import client
+from lakehouse.store import StoreUnreachable, client
 from tests.stack.harness import LAKEHOUSE
 from tests.stack.shop import RunJob, Shop, in_session, interval
 from tests.stack.worn import in_days, keep, planned
@@ -71,9 +73,10 @@ class Landing:
         return keep(self.contract, no_spark, "clear_landing", now=in_days(days))
 
     def there(self, day: date = DAY) -> dict[str, bytes]:
-        """The day's folder, by names."""
+        """The day's folder, by names, without what says that files went."""
         prefix = self.contract.landing_prefix(interval(day).start)
-        return {key.removeprefix(prefix): body for key, body in self.shop.landed(day).items()}
+        found = {key.removeprefix(prefix): body for key, body in self.shop.landed(day).items()}
+        return {name: body for name, body in found.items() if name != CLEARED}
 
     def versions(self, name: str, day: date = DAY) -> list[bytes]:
         """The bytes of all versions of a file, newest first."""
@@ -207,6 +210,17 @@ def test_old_versions_of_corrected_files_go_too(folders):
     assert (folders.waits(), folders.run()) == (None, None)
 
 
+def test_a_version_that_came_twice_goes_with_its_correction_though_the_first_has_gone_already(folders):
+    folders.shop.land(DAY, FILES)
+    folders.run()
+    folders.clear()
+    folders.put("a.jsonl", FILES["a.jsonl"])
+    folders.put("a.jsonl", b'{"id": 9}\n')
+    assert folders.run() is not None
+    folders.clear()
+    assert (folders.there(), folders.versions("a.jsonl")) == ({"_SUCCESS": b""}, [])
+
+
 def test_a_version_that_nobody_took_stays_and_so_does_what_hides_it(folders):
     folders.put("a.jsonl", b'{"id": "too early"}\n')
     folders.shop.land(DAY, FILES)
@@ -219,21 +233,60 @@ def test_a_version_that_nobody_took_stays_and_so_does_what_hides_it(folders):
     assert (folders.waits(), folders.run()) == (None, None)
 
 
-def test_a_file_stays_until_every_other_dataset_that_reads_it_has_it_as_well(folders):
-    other = f"bronze.others_{folders.shop.suffix}"
-    folders.say(READY, other)
+def test_no_file_goes_that_another_dataset_may_read(folders):
     folders.shop.land(DAY, FILES)
     folders.run()
+    mine, other = folders.contract, f"bronze.others_{folders.shop.suffix}"
+    folders.say(READY, other)
+    (problem,) = load(folders.shop.folder).problems
+    assert problem.field == "source.archive_after"
+    assert problem.message.startswith(f"{other} may read the same files; give {folders.shop.bronze} a folder of")
+    assert any("a contract has a mistake" in reason for reason in planned(mine, in_days(2)).put_off)
+    # Where the path has changed since, the contracts are right, and the files of old still may be read by the other.
+    path = f"path: {folders.shop.source}_{folders.shop.suffix}/"
+    folders.text = folders.text.replace(path, path.replace("path: ", "path: moved/"))
+    folders.say(f"{READY}\n  archive_after: 1d")
     (line,) = [reason for reason in folders.plan().put_off if "landing files" in reason]
-    assert line.endswith(f"stay: {other} may read them, and has not taken them")
+    assert line.startswith("2 landing files")
+    assert line.endswith(f"{other} may read them, too; give it a folder of its own")
     assert folders.clear() == []
-    folders.run(dataset=other)
+
+
+def test_a_cleared_folder_is_not_taken_for_a_day_without_data(folders):
+    folders.shop.land(DAY, FILES)
+    folders.run()
     folders.clear()
-    assert folders.there() == {"_SUCCESS": b""}
+    prefix = folders.contract.landing_prefix(interval(DAY).start)
+    told = json.loads(client().get_object(Bucket="landing", Key=prefix + CLEARED)["Body"].read())
+    assert (told["dataset"], told["files"]) == (folders.shop.bronze, "archived")
     late = f"bronze.late_{folders.shop.suffix}"
+    folders.say(READY)
     folders.say(READY, late)
-    with pytest.raises(landing.LandingError, match=f"2 files went from landing/.* before {late} took them; s3://"):
+    again = f"landing/{prefix} was cleared for {folders.shop.bronze} since .* no batch of {late} .* landing/_archive/"
+    with pytest.raises(landing.LandingError, match=again):
         folders.run(dataset=late)
+    client().delete_object(Bucket="landing", Key=prefix + CLEARED)
+    assert folders.run(dataset=late) is not None
+
+
+def test_one_file_for_which_the_store_fails_does_not_stop_the_others(folders, monkeypatch):
+    folders.shop.land(DAY, FILES)
+    folders.run()
+
+    def refuse(key: str, remove: Callable[[], None]) -> None:
+        if key.endswith("b.jsonl"):
+            raise StoreUnreachable("the object is locked. Wait")
+        remove()
+
+    with monkeypatch.context() as patched:
+        instead_of_remove(patched, refuse)
+        (line,) = folders.clear()
+    assert "1 files went, 20 bytes, 1 failed and stay: the object is locked," in line
+    assert log.recent(folders.shop.bronze, 1)[0]["detail"]["failure"] == "the object is locked"
+    assert folders.there().keys() == {"sub/b.jsonl", "_SUCCESS"}
+    (line,) = folders.clear()
+    assert "1 files went" in line
+    assert folders.there() == {"_SUCCESS": b""}
 
 
 def test_nothing_goes_while_a_contract_cannot_be_read(folders):
@@ -337,9 +390,12 @@ def test_the_command_says_how_many_went_when_and_where_to(folders):
 def test_the_ledger_knows_what_is_due_by_its_newest_batch(folders):
     folders.shop.land(DAY, FILES)
     folders.run()
-    known, count = landing_gone.due(folders.shop.bronze, "s3://landing/", in_days(1), 1)
-    assert (len(known), count) == (1, 2)
-    assert landing_gone.due(folders.shop.bronze, "s3://landing/", in_days(-1), 9) == ([], 0)
-    assert landing_gone.due(folders.shop.bronze, "s3://elsewhere/", in_days(1), 9) == ([], 0)
+    known = landing_gone.due(folders.shop.bronze, "s3://landing/", Span(in_days(1)), 1)
+    known += landing_gone.due(folders.shop.bronze, "s3://landing/", Span(in_days(1)), 9, known[0])
+    assert [file.uri.rpartition("/")[2] for file in known] == ["a.jsonl", "b.jsonl"]
+    assert landing_gone.due(folders.shop.bronze, "s3://landing/", Span(in_days(1)), 9, known[1]) == []
+    assert landing_gone.due(folders.shop.bronze, "s3://landing/", Span(in_days(-1)), 9) == []
+    assert landing_gone.due(folders.shop.bronze, "s3://landing/", Span(in_days(2), since=in_days(1)), 9) == []
+    assert landing_gone.due(folders.shop.bronze, "s3://elsewhere/", Span(in_days(1)), 9) == []
     (batch,) = batches.published(folders.shop.bronze)
     assert known[0].batch_id == batch.batch_id

@@ -187,10 +187,11 @@ def test_a_version_has_passed_what_it_passed_when_it_was_last_audited(dataset):
     assert gates.passed(version + 2) == ()
 
 
-def test_a_ledger_of_an_earlier_version_gains_the_columns_it_lacks(stack, dataset):
+def test_a_ledger_of_an_earlier_version_gains_the_columns_and_indexes_it_lacks(stack, dataset):
     gates.record("old", "run/1", 1, [verdict("kept", passed=True)])
     with database.engine().begin() as connection:
         connection.execute(text("ALTER TABLE gate_results DROP COLUMN snapshot_id"))
+        connection.execute(text("DROP INDEX batches_by_publish"))
     database.engine.cache_clear()
     gates.record("new", "run/1", 2, [verdict("rows", passed=True)])
     assert gates.passed(2) == ("rows",)
@@ -198,5 +199,7 @@ def test_a_ledger_of_an_earlier_version_gains_the_columns_it_lacks(stack, datase
         rows = connection.execute(text("SELECT snapshot_id FROM gate_results WHERE batch_id = 'old'")).all()
         indexed = connection.execute(text("SELECT indexdef FROM pg_indexes WHERE tablename = 'gate_results'"))
         assert any("snapshot_id" in one for (one,) in indexed)
+        names = set(connection.execute(text("SELECT indexname FROM pg_indexes WHERE tablename = 'batches'")).scalars())
+        assert "batches_by_publish" in names
     assert rows
     assert set(rows) == {(None,)}

@@ -10,6 +10,7 @@ import yaml
 from lakehouse.contracts.model import Bronze
 from lakehouse.intervals import Interval
 from lakehouse.landing_versions import Version
+from lakehouse.ledger.batches import Took
 from lakehouse.ledger.landing_gone import Due
 from lakehouse.maintenance.step import Step
 from tests.unit.contract_folder import BRONZE, LAYERS
@@ -27,7 +28,11 @@ def contract(dataset: str = "bronze.events", path: str = "events/{interval:%Y-%m
 
 
 def due(etag: str, key: str = KEY, batch: str = "b1", size: int = 3) -> Due:
-    return Due(f"s3://landing/{key}", etag, size, batch, OF)
+    return Due(f"s3://landing/{key}", etag, size, batch, OF, OF.end)
+
+
+def took(etag: str, batch: str = "b1", size: int = 3) -> Took:
+    return Took(etag, size, batch)
 
 
 def version(etag: str, *, current: bool = False, key: str = KEY, name: str = "", size: int = 3) -> Version:

@@ -93,6 +93,8 @@ MISTAKES = [
      "source.path: _archive/ is where files go that are past their time; write another folder"),
     ("bronze", '}/"}', '}/", archive_after: 0s, delete_after: 0s}',
      "source.delete_after: a file is either archived or deleted; remove delete_after or archive_after"),
+    ("bronze", '}/"}', '}/", ready: {marker: _CLEARED}}',
+     "source.ready: _CLEARED says that files have gone from a folder; write another name"),
     ("bronze", '}/"}', '}/", archive_after: soon}',
      "source.archive_after: 'soon' is no duration; write a number and s, m, h or d, such as 90m or 3d"),
     ("gold", "gold.daily", "gold.dayly",
@@ -122,6 +124,16 @@ def test_whole_snapshots_may_come_in_bytes_that_came_before(tmp_path):
     assert problems(tmp_path, {"silver/events.yaml": snapshot}) == [f"bronze/events.yaml: source.recognise: {told}"]
     taken = BRONZE.replace('}/"}', '}/", recognise: interval}')
     assert not problems(tmp_path, {"silver/events.yaml": snapshot, "bronze/events.yaml": taken})
+
+
+@pytest.mark.parametrize("name", ["archive_after", "delete_after"])
+def test_landing_files_have_a_lifetime_only_where_no_other_dataset_may_read_them(tmp_path, name):
+    mine = BRONZE.replace('}/"}', f'}}/", {name}: 30d}}')
+    other = BRONZE.replace("bronze.events", "bronze.others")
+    told = f"bronze.others may read the same files; give bronze.events a folder of its own, or remove {name}"
+    files = {"bronze/events.yaml": mine, "bronze/others.yaml": other}
+    assert problems(tmp_path, files) == [f"bronze/events.yaml: source.{name}: {told}"]
+    assert not problems(tmp_path, files | {"bronze/others.yaml": other.replace("events/{", "others/{")})
 
 
 def test_all_mistakes_of_a_contract_are_told_at_once(tmp_path):

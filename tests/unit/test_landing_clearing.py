@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
 
-from lakehouse import landing, landing_versions
+from lakehouse import landing_versions
 from lakehouse.backup import rows
-from lakehouse.batch import InputFile
-from lakehouse.landing_bucket import LandingError, Listing, Object
-from lakehouse.ledger import batches, landing_gone, leases
-from lakehouse.ledger.landing_gone import Gone
+from lakehouse.landing_bucket import LandingError
+from lakehouse.ledger import batches, landing_gone
+from lakehouse.ledger.landing_gone import Gone, Span
 from lakehouse.maintenance import carried_out
 from lakehouse.maintenance import clearing as acting
-from lakehouse.maintenance.acts import Tools
-from lakehouse.maintenance.landing_files import Clearing, Leaving
-from lakehouse.manifest import Listed, Manifest
-from lakehouse.plan import Attempt
+from lakehouse.maintenance.landing_files import Clearing
+from lakehouse.maintenance.landing_folders import Leaving
+from lakehouse.maintenance.landing_steps import went
 from lakehouse.rollback.planned import files_lost
-from tests.unit.landing_world import DAY, FOLDER, KEY, NOW, OF, clearing_step, contract, due, version
+from lakehouse.store import StoreUnreachable
+from tests.unit.landing_world import FOLDER, KEY, NOW, OF, clearing_step, contract, due, took, version
 
 # --- How they go ---
 
@@ -29,12 +30,15 @@ class Store:
 
     def __init__(self, monkeypatch, found: tuple[Leaving, ...]) -> None:
         self.done: list[tuple[Any, ...]] = []
-        self.fails = ""
+        self.told: list[str] = []
+        self.fails = ""  # all that is done so
+        self.refuses: set[tuple[str, ...]] = set()  # what is done so of these
         self.there: set[str] = set()
         monkeypatch.setattr(acting, "_AT_ONCE", 1)
         monkeypatch.setattr(acting, "clearing", lambda *_: Clearing(found))
         monkeypatch.setattr(landing_versions, "copy", lambda one, to: self.act("copy", one.id, to))
         monkeypatch.setattr(landing_versions, "remove", lambda _, one: self.act("remove", one))
+        monkeypatch.setattr(landing_versions, "mark", lambda key, told: self.act("mark", key) or self.told.append(told))
         monkeypatch.setattr(landing_versions, "is_there", lambda key, one="": (one or key) in self.there)
         monkeypatch.setattr(landing_gone, "note", lambda rows: [self.act(row.state, row.version) for row in rows])
         monkeypatch.setattr(landing_gone, "forget", lambda rows: [self.act("forgot", row.version) for row in rows])
@@ -42,6 +46,8 @@ class Store:
     def act(self, what: str, *of: str) -> None:
         if what == self.fails:
             raise OSError(what)
+        if (what, of[0] if of else "") in self.refuses:
+            raise StoreUnreachable(f"the object store refuses {of[0]}. Look at it")
         self.done.append((what, *of))
 
     @property
@@ -71,11 +77,68 @@ def test_each_is_noted_copied_and_removed_and_what_is_current_goes_last(monkeypa
         ("copy", "v-B", f"{to.replace('b1', 'b2')}/a.jsonl"),
         ("copy", "v-C", f"{to}/c"),
         ("copy", "v-D", f"{to}/d"),
+        ("mark", f"{FOLDER}_CLEARED"),
         ("ours",),
         *(("remove", name) for name in ("v-A", "v-D", "v-B", "v-C")),
-        *(("done", name) for name in NAMES),
+        *(("done", name) for name in ("v-A", "v-D", "v-B", "v-C")),
     ]
-    assert answer.counters == {"files": 4, "bytes": 12, "absent": 1}
+    assert answer.counters == {"files": 4, "bytes": 12, "absent": 1, "failed": 0}
+    told = json.loads(store.told[0])
+    assert (told["dataset"], told["files"], told["since"][:2]) == ("bronze.events", "archived", "20")
+
+
+@pytest.mark.parametrize(
+    ("refused", "removed", "failed"),
+    [
+        ({("copy", "v-C")}, ("v-A", "v-D", "v-B"), 1),
+        ({("copy", "v-A")}, ("v-D", "v-C"), 1),  # B stays as well: nothing may come forth from beneath it
+        ({("remove", "v-A")}, ("v-D", "v-C"), 1),
+        ({("remove", "v-B")}, ("v-A", "v-D", "v-C"), 1),
+        ({("mark", f"{FOLDER}_CLEARED")}, ("v-D",), 2),  # no file goes from a folder that does not say so
+    ],
+)
+def test_a_file_for_which_the_store_fails_stays_whole_and_the_others_go(monkeypatch, refused, removed, failed):
+    store = Store(monkeypatch, ONE_CORRECTED)
+    store.refuses = refused
+    answer = acting.clear(contract(archive_after="1d"), clearing_step(archive=True), lambda: None)
+    assert [name for _, name in store.removed] == list(removed)
+    assert [one[1] for one in store.done if one[0] == "done"] == list(removed)
+    assert (answer.counters["files"], answer.counters["failed"]) == (len(removed), failed)
+    ((_, what),) = refused
+    assert answer.failure == f"the object store refuses {what}"
+    assert went(answer).endswith(f"files went, {3 * len(removed)} bytes, {failed} failed and stay: {answer.failure}")
+
+
+def test_only_folders_that_current_files_go_from_are_marked(monkeypatch):
+    store = Store(monkeypatch, (Leaving(due("A"), version("A")),))
+    acting.clear(contract(delete_after="1d"), clearing_step(), lambda: None)
+    assert (store.told, store.removed) == ([], [("remove", "v-A")])
+
+
+def test_a_version_that_is_found_twice_goes_once(monkeypatch):
+    store = Store(monkeypatch, ONE_CORRECTED[:1] * 2)
+    acting.clear(contract(delete_after="1d"), clearing_step(), lambda: None)
+    assert store.done == [("begun", "v-A"), ("remove", "v-A"), ("done", "v-A")]
+
+
+def test_a_store_that_is_away_ends_the_step(monkeypatch):
+    store = Store(monkeypatch, ONE_CORRECTED)
+
+    def away(*_: str) -> None:
+        raise StoreUnreachable("no answer") from EndpointConnectionError(endpoint_url="http://s3")
+
+    monkeypatch.setattr(landing_versions, "copy", away)
+    with pytest.raises(StoreUnreachable, match="no answer"):
+        acting.clear(contract(archive_after="1d"), clearing_step(archive=True), lambda: None)
+    assert store.removed == []
+
+
+def test_a_step_leaves_alone_what_an_earlier_one_tried(monkeypatch):
+    asked: list[Span] = []
+    Store(monkeypatch, ())
+    monkeypatch.setattr(acting, "clearing", lambda _, span, __: asked.append(span) or Clearing())
+    acting.clear(contract(delete_after="1d"), clearing_step(taken_from=OF.end), lambda: None)
+    assert asked == [Span(NOW, OF.end, begun=False)]
 
 
 @pytest.mark.parametrize("fails", ["begun", "copy"])
@@ -119,19 +182,6 @@ def test_what_was_cut_off_is_gone_or_as_due_as_before(monkeypatch):
     assert store.done == [("done", "v1"), ("absent", "v2"), ("absent", "v3")], "where there is no copy, it was not us"
 
 
-def test_the_leases_of_all_who_read_the_files_are_held_while_they_go(monkeypatch):
-    held: list[str] = []
-    monkeypatch.setattr(carried_out, "shared_with", lambda _: ["bronze.others"])
-    monkeypatch.setattr(leases, "acquire", lambda dataset, *_, **__: held.append(dataset) or True)
-    monkeypatch.setattr(leases, "release", lambda dataset, *_: held.remove(dataset))
-    tools = Tools("bronze.events", Attempt("a run", 1), print, 0)
-    with carried_out._alone(contract(), clearing_step(), tools):
-        assert held == ["bronze.events", "bronze.others"]
-    with carried_out._alone(contract(), clearing_step(operation="rewrite_manifests"), tools):
-        assert held == ["bronze.events"]
-    assert held == []
-
-
 def test_what_was_cut_off_is_settled_before_anything_else_is_done(monkeypatch):
     settled: list[str] = []
     monkeypatch.setattr(carried_out, "_keep", lambda *_: None)
@@ -143,7 +193,7 @@ def test_what_was_cut_off_is_settled_before_anything_else_is_done(monkeypatch):
 
 def test_a_rollback_misses_only_files_that_are_in_force(monkeypatch):
     row = Gone("bronze.events", "b1", f"s3://landing/{KEY}", "v1", "A", 3, "", "done")
-    monkeypatch.setattr(batches, "taken", lambda *_: {row.uri: ["B", "A"]})
+    monkeypatch.setattr(batches, "taken", lambda *_: {row.uri: [took("B"), took("A")]})
     assert files_lost("bronze.events", [row, row._replace(etag="B")]) == [row._replace(etag="B")]
 
 
@@ -161,37 +211,36 @@ class Bucket:
         self.heads = dict(heads)
         self.copies: list[dict[str, str]] = []
         self.becomes = (3, "A")
+        self.put: dict[str, bytes] = {}
+        self.fails = ""
 
     def head_object(self, Bucket: str, Key: str) -> dict[str, Any]:  # noqa: N803
-        from botocore.exceptions import ClientError
-
         if Key not in self.heads:
             raise ClientError({"ResponseMetadata": {"HTTPStatusCode": 404}}, "HeadObject")
         return {"ContentLength": self.heads[Key][0], "ETag": f'"{self.heads[Key][1]}"'}
+
+    def put_object(self, Bucket: str, Key: str, Body: bytes) -> None:  # noqa: N803
+        self.put[Key] = Body
+
+    def get_bucket_versioning(self, Bucket: str) -> dict[str, Any]:  # noqa: N803
+        raise ClientError({"Error": {"Code": self.fails}}, "GetBucketVersioning")
 
     def copy(self, source: dict[str, str], _bucket: str, to: str, **_: Any) -> None:
         self.copies.append(source)
         self.heads[to] = self.becomes
 
 
-@pytest.mark.parametrize(
-    ("etag", "there", "copied"),
-    [
-        ("A", None, True),
-        ("A", (3, "A"), False),
-        ("A-2", (3, "B-3"), True),  # it may be the same bytes in other parts: a copy makes sure
-    ],
-)
-def test_a_file_is_copied_unless_its_very_bytes_are_there(monkeypatch, etag, there, copied):
+@pytest.mark.parametrize(("there", "copied"), [(None, True), ((3, "A"), False), ((3, "encrypted"), False)])
+def test_a_file_is_copied_unless_it_is_there(monkeypatch, there, copied):
     bucket = Bucket(**({"to": there} if there else {}))
+    bucket.becomes = (3, "encrypted")
     monkeypatch.setattr(landing_versions, "_own", lambda: bucket)
-    landing_versions.copy(version(etag, name="v7"), "to")
+    landing_versions.copy(version("A", name="v7"), "to")
     assert bucket.copies == ([{"Bucket": "landing", "Key": KEY, "VersionId": "v7"}] if copied else [])
 
 
-@pytest.mark.parametrize("there", [(4, "A"), (3, "B")])
-def test_other_bytes_in_the_archive_are_never_written_over(monkeypatch, there):
-    bucket = Bucket(to=there)
+def test_other_bytes_in_the_archive_are_never_written_over(monkeypatch):
+    bucket = Bucket(to=(4, "A"))
     monkeypatch.setattr(landing_versions, "_own", lambda: bucket)
     with pytest.raises(LandingError, match=f"^landing/to is not what landing/{KEY} was; move it"):
         landing_versions.copy(version("A"), "to")
@@ -206,66 +255,22 @@ def test_a_copy_is_looked_at(monkeypatch):
         landing_versions.copy(version("A"), "to")
 
 
-# --- Waiting, and running again ---
+def test_a_folder_is_marked_once(monkeypatch):
+    bucket = Bucket(there=(2, "A"))
+    monkeypatch.setattr(landing_versions, "_own", lambda: bucket)
+    landing_versions.mark("there", "{}")
+    assert bucket.put == {}
+    landing_versions.mark("new", "{}")
+    assert bucket.put == {"new": b"{}"}
 
 
-def there(name: str, etag: str = "A", size: int = 3) -> Object:
-    return Object(FOLDER + name, etag, size, NOW)
-
-
-@pytest.mark.parametrize(
-    ("listed", "went", "awaited"),
-    [
-        ({"name": "b"}, [], True),
-        ({"name": "b"}, [there("b")], False),
-        ({"name": "b", "size": 3}, [there("b")], False),
-        ({"name": "b", "size": 4}, [there("b")], True),  # a correction that is announced, and not there yet
-        ({"name": "b", "size": 4}, [there("b"), there("b", size=4)], False),
-        ({"name": "a", "size": 4}, [there("a", size=4)], True),  # what lies there counts, not what lay there
-    ],
-)
-def test_a_file_that_went_as_its_manifest_lists_it_is_not_awaited(listed, went, awaited):
-    one = Listed.model_validate(listed)
-    found = Manifest(f"{FOLDER}m.json", {f"{FOLDER}a": Listed(name="a"), FOLDER + one.name: one})
-    assert (found.awaited([there("a")], went) is not None) == awaited
-
-
-@pytest.fixture
-def asked(monkeypatch) -> list[str]:
-    """The addresses that the ledger is asked for, of which a file went from each with events in it."""
-    found: list[str] = []
-
-    def under(address: str) -> list[Gone]:
-        found.append(address)
-        row = Gone("bronze.events", "b1", f"{address}a.jsonl", "v1", "A", 3, "", "done", NOW)
-        return [row] if "events" in address else []
-
-    monkeypatch.setattr(landing_gone, "under", under)
-    return found
-
-
-@pytest.mark.parametrize(
-    ("objects", "folder", "told", "asks"),
-    [
-        ([there("a")], FOLDER, None, 0),
-        ([], FOLDER, None, 1),
-        ([], "others/", "a first file in landing/others/", 1),
-    ],
-)
-def test_an_emptied_folder_is_quiet_and_the_ledger_is_asked_in_need_only(
-    monkeypatch, asked, objects, folder, told, asks
-):
-    listing = Listing(NOW + DAY, objects)
-    monkeypatch.setattr(landing, "listed", lambda _: listing)
-    assert landing.awaited(folder, contract(ready={"quiet": "1h"}).source.ready, OF.end) == told
-    assert len(asked) == asks
-
-
-def test_a_dataset_that_comes_later_does_not_take_an_emptied_folder_for_a_day_without_data(monkeypatch, asked):
-    monkeypatch.setattr(batches, "taken", lambda *_: {f"s3://landing/{KEY}": ["A"]})
-    landing.check_that_none_is_missed(contract(), OF.start, [])
-    monkeypatch.setattr(batches, "taken", lambda *_: {})
-    with pytest.raises(LandingError, match=r"^1 files went from landing/events/2026-01-01/ before bronze.events took"):
-        landing.check_that_none_is_missed(contract(), OF.start, [])
-    back = InputFile(uri=f"s3://landing/{KEY}", etag="A", bytes=3)
-    landing.check_that_none_is_missed(contract(), OF.start, [back])
+@pytest.mark.parametrize(("code", "kept"), [("NotImplemented", False), ("MethodNotAllowed", False), ("Denied", None)])
+def test_a_store_that_knows_no_versions_keeps_none(monkeypatch, code, kept):
+    bucket = Bucket()
+    bucket.fails = code
+    monkeypatch.setattr(landing_versions, "_own", lambda: bucket)
+    if kept is None:
+        with pytest.raises(StoreUnreachable, match=code):
+            landing_versions.are_kept()
+    else:
+        assert landing_versions.are_kept() is kept

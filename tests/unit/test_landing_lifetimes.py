@@ -12,20 +12,21 @@ from pyiceberg.table.refs import SnapshotRefType
 from lakehouse import landing_versions
 from lakehouse.batch import Batch, TableWrite
 from lakehouse.contracts.load import Loaded
-from lakehouse.contracts.model import Bronze
 from lakehouse.contracts.places import may_share
 from lakehouse.contracts.problems import Problem
 from lakehouse.intervals import Coverage, Interval
 from lakehouse.landing_versions import Version
-from lakehouse.ledger import batches, landing_gone
+from lakehouse.ledger import batches
 from lakehouse.ledger.landing_gone import Due
-from lakehouse.maintenance import landing_files
-from lakehouse.maintenance.landing_files import BENEATH, NOT_IN_FORCE, Clearing, Leaving, held_by, parting
+from lakehouse.maintenance import landing_files, landing_folders
+from lakehouse.maintenance.landing_files import Clearing, held_by
+from lakehouse.maintenance.landing_folders import BENEATH, NOT_IN_FORCE, Leaving, parting
 from lakehouse.maintenance.landing_steps import MOST_AT_ONCE, cleared
 from lakehouse.maintenance.narrowed import narrowed
 from lakehouse.naming import COVERAGE
+from lakehouse.store import StoreUnreachable
 from tests.unit.iceberg_tables import set_ref, versions
-from tests.unit.landing_world import DAY, FOLDER, KEY, NOW, OF, clearing_step, contract, due, version
+from tests.unit.landing_world import DAY, FOLDER, NOW, OF, clearing_step, contract, due, took, version
 
 
 def gone(found: list[Leaving]) -> list[str]:
@@ -52,22 +53,29 @@ def gone(found: list[Leaving]) -> list[str]:
 )
 def test_a_version_goes_that_was_taken_and_nothing_comes_forth_from_beneath_it(taken, there, force, going, why):
     listed = [version(one[0], current=one.endswith("*")) for one in there.split()]
-    found, told = parting([due(etag) for etag in taken], listed, {(force,) if force else ()})
+    found, told = parting([due(etag) for etag in taken], listed, [took(etag) for etag in force])
     assert (gone(found), told) == (going, why)
 
 
-def test_what_is_current_stays_while_one_of_those_who_read_it_holds_other_bytes_for_it():
-    found, told = parting([due("A")], [version("A", current=True)], {("A",), ("B",)})
-    assert (found, told) == ([], NOT_IN_FORCE)
-
-
 def test_bytes_of_another_length_are_others():
-    assert parting([due("A", size=4)], [version("A", current=True)], {("A",)}) == ([], "")
+    assert parting([due("A", size=4)], [version("A", current=True)], [took("A")]) == ([], "")
+    old = [version("A"), version("B", current=True)]
+    assert parting([due("B")], old, [took("B"), took("A", size=4)]) == ([], BENEATH)
+
+
+def test_an_old_version_that_came_twice_goes_with_its_correction_though_the_first_has_gone_already():
+    listed = [version("B", current=True), version("A", name="v2")]
+    found, told = parting([due("B", batch="b2")], listed, [took("B", "b2"), took("A", "b1"), took("A", "b0")])
+    assert [(one.file.etag, one.file.batch_id, one.version) for one in found] == [
+        ("A", "b1", listed[1]),
+        ("B", "b2", listed[0]),
+    ]
+    assert told == ""
 
 
 def test_the_same_bytes_that_came_twice_go_both_and_what_is_current_last():
     listed = [version("A", current=True, name="v2"), version("A", name="v1")]
-    assert gone(parting([due("A")], listed, {("A",)})[0]) == ["v1", "v2"]
+    assert gone(parting([due("A")], listed, [took("A")])[0]) == ["v1", "v2"]
 
 
 @pytest.mark.parametrize(
@@ -89,15 +97,14 @@ def test_sources_may_share_files_where_nothing_tells_them_apart(path, other, sha
 
 @pytest.fixture
 def known(table, monkeypatch):
-    """Two batches in main, and what published batches took, by dataset."""
+    """Two batches in main, which is given."""
     line = versions(table)
     with table.transaction() as change:
         change.set_properties({COVERAGE: Coverage.of([OF]).dumps()})
     there = {"b1": batch("b1", line[-2], line[-1]), "b2": batch("b2", line[-1], line[-1])}
-    taken: dict[str, dict[str, list[str]]] = {"bronze.events": {f"s3://landing/{KEY}": ["A"]}}
     monkeypatch.setattr(landing_files, "table", lambda _: table)
     monkeypatch.setattr(batches, "by_id", lambda ids: [there[one] for one in sorted(ids) if one in there])
-    return taken
+    return table
 
 
 def batch(name: str, base: int, head: int, of: Interval = OF) -> Batch:
@@ -107,8 +114,8 @@ def batch(name: str, base: int, head: int, of: Interval = OF) -> Batch:
     return Batch.model_validate({**given, **more})
 
 
-def kept(taken: Any, files: list[Due], *others: Bronze, **source: Any) -> list[str]:
-    found = landing_files._kept(contract(**source), files, others, taken)
+def kept(main: Any, files: list[Due], others: dict[str, str] | None = None, **source: Any) -> list[str]:
+    found = landing_files._kept(contract(**source), files, main, others or {})
     return [found.get(file, "") for file in files]
 
 
@@ -117,30 +124,30 @@ def test_a_file_goes_that_a_batch_in_main_took(known):
 
 
 def test_a_file_stays_whose_batch_or_interval_main_does_not_hold(known):
-    later = due("A")._replace(batch_id="b3")
-    assert kept(known, [later]) == [landing_files.NOT_HELD]
+    assert kept(known, [due("A", batch="b3")]) == [landing_files.NOT_HELD]
+    assert kept(None, [due("A")]) == [landing_files.NOT_HELD]
 
 
-def test_a_file_stays_until_everybody_has_taken_it_as_it_is(known):
-    other = contract("bronze.others")
-    told = "bronze.others may read them, and has not taken them"
-    assert kept(known | {"bronze.others": {}}, [due("A")], other) == [told]
-    assert kept(known | {"bronze.others": {f"s3://landing/{KEY}": ["B"]}}, [due("A")], other) == [told]
-    assert kept(known | {"bronze.others": {f"s3://landing/{KEY}": ["B", "A"]}}, [due("A")], other) == [""]
+@pytest.mark.parametrize(
+    ("prefix", "stays"), [("events/", True), ("events/2026-01-01/a", True), ("", True), ("events_2/", False)]
+)
+def test_a_file_stays_whose_name_begins_like_those_of_another_dataset(known, prefix, stays):
+    told = "bronze.others may read them, too; give it a folder of its own"
+    assert kept(known, [due("A")], {"bronze.others": prefix}) == [told if stays else ""]
+    path = "new/{interval:%Y-%m-%d}/"
+    assert kept(known, [due("A")], {"bronze.others": prefix}, path=path) == [told if stays else ""], "it moved on"
+
+
+def test_other_datasets_are_all_but_the_dataset_itself():
+    three = (contract(), contract("bronze.same"), contract("bronze.x", "x/y{interval:%F}/"))
+    everything = Loaded({one.dataset: one for one in three}, ())
+    assert landing_files._others(contract(), everything) == {"bronze.same": "events/", "bronze.x": "x/y"}
 
 
 @pytest.mark.parametrize("name", ["_part/a.jsonl", ".a.jsonl", "done.txt", "sub/done.txt"])
 def test_what_says_that_a_folder_is_complete_stays_and_so_does_what_is_hidden(known, name):
-    known["bronze.events"][f"s3://landing/{FOLDER}{name}"] = ["A"]
     files = [due("A", key=FOLDER + name)]
     assert kept(known, files, ready={"marker": "done.txt"}) == [landing_files.NO_DATA]
-
-
-def test_the_marker_of_another_dataset_stays_too(known):
-    name = f"s3://landing/{FOLDER}all.json"
-    known["bronze.events"][name] = known.setdefault("bronze.others", {})[name] = ["A"]
-    other = contract("bronze.others", ready={"manifest": "all.json"})
-    assert kept(known, [due("A", key=f"{FOLDER}all.json")], other) == [landing_files.NO_DATA]
 
 
 def test_main_holds_no_batch_whose_version_it_was_moved_away_from(table):
@@ -171,28 +178,13 @@ def test_nothing_goes_where_something_is_not_known(monkeypatch, tmp_path, wrong,
     assert landing_files._refusal(contract(), Loaded({}, problems)) == why
 
 
-@pytest.mark.parametrize("refused", ["", "a reason"])
-def test_what_is_more_than_a_window_is_for_the_next(monkeypatch, known, refused):
-    listed: list[str] = []
-    monkeypatch.setattr(landing_gone, "due", lambda *_: ([due("A"), due("A", batch="b3")], 5))
-    monkeypatch.setattr(landing_files, "loaded", lambda: Loaded({}, ()))
-    monkeypatch.setattr(landing_files, "_refusal", lambda *_: refused)
-    monkeypatch.setattr(batches, "taken", lambda name, _: known[name])
-    monkeypatch.setattr(landing_versions, "versions", lambda at: listed.append(at) or [version("A", current=True)])
-    found = landing_files.clearing(contract(), NOW)
-    if refused:
-        assert (found, listed) == (Clearing(staying=Counter({refused: 5})), [])
-    else:
-        assert (gone(list(found.leaving)), found.later, listed) == (["v-A"], 3, [FOLDER])
-        assert found.staying == {landing_files.NOT_HELD: 1}
+def test_a_store_that_does_not_say_whether_it_keeps_versions_stops_this_alone(monkeypatch):
+    def refused() -> bool:
+        raise StoreUnreachable("the object store failed: AccessDenied. Ask for it")
 
-
-def test_others_are_those_whose_folders_may_be_the_same(monkeypatch):
-    known = {
-        one.dataset: one for one in (contract(), contract("bronze.same"), contract("bronze.x", "x/{interval:%F}/"))
-    }
-    monkeypatch.setattr(landing_files, "loaded", lambda: Loaded(known, ()))
-    assert landing_files.shared_with(contract()) == ["bronze.same"]
+    monkeypatch.setattr(batches, "unsettled", lambda _: [])
+    monkeypatch.setattr(landing_versions, "are_kept", refused)
+    assert landing_files._refusal(contract(), Loaded({}, ())) == "the object store failed: AccessDenied"
 
 
 # --- The bucket is listed only where files are due ---
@@ -206,7 +198,8 @@ def test_only_folders_with_files_that_are_due_are_listed_and_only_until_there_is
         return [version("A", current=True, key=f"{prefix}{n}.jsonl", name=f"{prefix}{n}") for n in range(3)]
 
     monkeypatch.setattr(landing_versions, "versions", listing)
-    monkeypatch.setattr(landing_files, "_FOLDERS_AT_ONCE", 1)
+    monkeypatch.setattr(landing_folders, "_FOLDERS_AT_ONCE", 1)
+    monkeypatch.setattr(batches, "taken", lambda _, uris: {uri: [took("A")] for uri in uris})
     days = [Interval(OF.start + n * DAY, OF.end + n * DAY) for n in range(4)]
     folders = [f"events/2026-01-0{n + 1}/" for n in range(3)] + ["elsewhere/"]
     files = [
@@ -214,14 +207,27 @@ def test_only_folders_with_files_that_are_due_are_listed_and_only_until_there_is
         for folder, of in zip(folders, days, strict=True)
         for n in range(3)
     ]
-    taken = [{file.uri: ["A"] for file in files}]
-    found, _ = landing_files._looked_at(contract(), files, taken, 4)
+    found, _, left = landing_folders.looked_at(contract(), files, 4)
     assert listed == folders[:2]
-    assert len(found) == 6
+    assert (len(found), left) == (6, True)
     listed.clear()
-    found, _ = landing_files._looked_at(contract(), files, taken, 99)
+    found, _, left = landing_folders.looked_at(contract(), files, 99)
     assert sorted(listed) == sorted(folders), "a file from before the path was another one has its own folder"
-    assert len(found) == 12
+    assert (len(found), left) == (12, False)
+
+
+def test_a_folder_that_cannot_be_listed_keeps_no_other_from_its_turn(monkeypatch):
+    def listing(prefix: str) -> list[Version]:
+        if prefix == FOLDER:
+            raise StoreUnreachable("the object store failed")
+        return [version("A", current=True, key=f"{prefix}a")]
+
+    monkeypatch.setattr(landing_versions, "versions", listing)
+    monkeypatch.setattr(batches, "taken", lambda _, uris: {uri: [took("A")] for uri in uris})
+    files = [due("A"), due("A", key="elsewhere/a")]
+    found, staying, _ = landing_folders.looked_at(contract(), files, 9)
+    assert [one.file for one in found] == files[1:]
+    assert staying == {"the object store failed": 1}
 
 
 # --- Steps ---
@@ -240,6 +246,7 @@ def test_files_go_in_slices_that_say_how_many_and_why():
         (MOST_AT_ONCE, True, NOW - 30 * DAY),
         (2, True, NOW - 30 * DAY),
     ]
+    assert {step.taken_from for step in steps} == {OF.end}
     assert steps[1].reason == "2 landing files, 6 bytes, are past the 30d that the contract keeps them in landing"
     assert "Copies them to _archive/" in steps[1].does
     assert (steps[1].bytes, held) == (6, [])
@@ -253,14 +260,14 @@ def test_files_that_are_deleted_are_said_to_be():
 
 
 def test_files_that_stay_are_told_once_with_the_reason():
-    found = Clearing(staying=Counter({BENEATH: 2, NOT_IN_FORCE: 1}), later=7)
+    found = Clearing(staying=Counter({BENEATH: 2, NOT_IN_FORCE: 1}), later=True)
     steps, held = cleared(contract(delete_after="1d"), found, NOW)
     past = "landing files are past the 1d that the contract keeps them in landing"
     assert steps == []
     assert held == [
         f"2 {past}, and stay: {BENEATH}",
         f"1 {past}, and stay: {NOT_IN_FORCE}",
-        f"7 more {past}; they have their turn in the next window",
+        f"more {past}; they have their turn in the next window",
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,9 +12,13 @@ from lakehouse.contracts import contract
 from lakehouse.contracts.keeping import Maintenance
 from lakehouse.health.model import PartitionHealth, TableHealth
 from lakehouse.intervals import Coverage, Interval
+from lakehouse.maintenance.landing_files import Clearing
+from lakehouse.maintenance.landing_folders import Leaving
 from lakehouse.maintenance.planned import Seen, TooYoung, orphans_before, plan
 from lakehouse.maintenance.seen import still_open
 from lakehouse.maintenance.step import Plan
+from tests.unit.landing_world import contract as landing
+from tests.unit.landing_world import due, version
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 MEGABYTE = 1 << 20
@@ -195,6 +200,15 @@ def test_versions_past_their_time_expire():
 def test_settings_that_differ_from_the_contract_are_set_and_others_left_alone():
     found = planned(table(), properties={"a": "1", "b": "2", "own": "x"}, wanted={"a": "1", "b": "3"})
     assert [step.properties for step in found.steps] == [{"b": "3"}]
+
+
+def test_landing_is_cleared_last():
+    """What its files do to the store must not keep the table from what it needs."""
+    leaving = (Leaving(due("A"), version("A", current=True)),)
+    seen = Seen("bronze.events", landing(delete_after="1d"), table(manifests=99), NOW, expirable=3)
+    found = plan(replace(seen, clearing=Clearing(leaving)))
+    done = [step.operation for step in found.steps]
+    assert done == ["rewrite_manifests", "expire_snapshots", "remove_orphan_files", "clear_landing"]
 
 
 def test_orphans_are_looked_for_as_often_as_the_contract_says_and_listed_first():

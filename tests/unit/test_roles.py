@@ -75,6 +75,8 @@ def test_only_maintenance_removes_versions_from_landing_and_hides_none_and_keeps
         assert [role for role in NARROW if allowed(role, action, "landing", kept, version="v1")] == []
     assert [role for role in NARROW if allowed(role, DELETE, "landing", one)] == []
     assert [role for role in NARROW if allowed(role, PUT, "landing", kept)] == [Role.MAINTENANCE]
+    for marked, may in (("orders/1/_CLEARED", [Role.MAINTENANCE]), ("orders/1/_CLEARED.json", []), ("a_CLEARED", [])):
+        assert [role for role in NARROW if allowed(role, PUT, "landing", marked)] == may
     assert [role for role in NARROW if allowed(role, "s3:PutBucketVersioning", "landing")] == []
 
 

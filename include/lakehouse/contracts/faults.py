@@ -13,7 +13,7 @@ from lakehouse.contracts.gates import named_columns
 from lakehouse.contracts.paths import names, steps
 from lakehouse.contracts.places import faults_of_path, telling_moments
 from lakehouse.errors import suggest
-from lakehouse.naming import ARCHIVE, layer_of
+from lakehouse.naming import ARCHIVE, CLEARED, layer_of
 
 if TYPE_CHECKING:
     from lakehouse.contracts.model import Bronze, Contract, Gold, Silver
@@ -64,6 +64,8 @@ def of_bronze(contract: Bronze) -> Iterator[Fault]:
     yield from faults_of_path(contract.source.path, contract.timezone, starts)
     if contract.source.path.startswith(ARCHIVE):
         yield "source.path", f"{ARCHIVE} is where files go that are past their time; write another folder"
+    if contract.source.ready.signal.rpartition("/")[2] == CLEARED:
+        yield "source.ready", f"{CLEARED} says that files have gone from a folder; write another name"
     if contract.source.archive_after is not None and contract.source.delete_after is not None:
         yield "source.delete_after", "a file is either archived or deleted; remove delete_after or archive_after"
 

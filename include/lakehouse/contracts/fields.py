@@ -271,8 +271,8 @@ class Source(Strict):
     )
     archive_after: Duration | None = Field(
         None,
-        description="Files go to _archive/ in the landing bucket this long after they were taken, once everybody who "
-        "may read them has taken them; left out: they stay. The bucket must keep versions.",
+        description="Files go to _archive/ in the landing bucket this long after they were taken; left out: they "
+        "stay. No other dataset may read them, and the bucket must keep versions.",
     )
     delete_after: Duration | None = Field(
         None, description="Instead: files are deleted this long after they were taken, on the same terms."

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from lakehouse.contracts.gates import elsewhere
 from lakehouse.contracts.model import MODELS, AnyContract, Bronze, Gold, Silver
 from lakehouse.contracts.old_rows import readers_of_what_goes
+from lakehouse.contracts.places import may_share
 from lakehouse.contracts.problems import Problem, mapping, problems_of
 from lakehouse.contracts.sla import without_rival
 from lakehouse.errors import LakehouseError, suggest
@@ -133,6 +134,8 @@ def _of_others(
     yield from _gates_elsewhere(contract, found, known)
     if contract.retention.rows:
         yield from (("retention.rows", message) for message in readers_of_what_goes(contract, found.values()))
+    if isinstance(contract, Bronze) and contract.source.kept is not None:
+        yield from _shared_files(contract, found)
     if circle := _circle(contract.dataset, found):
         yield "reads", f"goes in a circle: {' → '.join(circle)}; remove one of these"
 
@@ -143,6 +146,15 @@ def _repeats_taken(contract: Silver, found: dict[str, AnyContract]) -> Iterator[
     if isinstance(source, Bronze) and source.source.recognise == "dataset":
         told = f"{contract.dataset} is delivered as whole snapshots, which may repeat: write recognise: interval"
         yield source.dataset, "source.recognise", told
+
+
+def _shared_files(contract: Bronze, found: dict[str, AnyContract]) -> Iterator[tuple[str, str]]:
+    """Landing files have a lifetime only where nobody else may read them."""
+    name = "delete_after" if contract.source.archive_after is None else "archive_after"
+    for other in (one for one in found.values() if isinstance(one, Bronze) and one.dataset != contract.dataset):
+        if may_share(contract.source.path, other.source.path):
+            told = f"{other.dataset} may read the same files; give {contract.dataset} a folder of its own, or remove"
+            yield f"source.{name}", f"{told} {name}"
 
 
 def _rebuild_columns(contract: Gold, found: dict[str, AnyContract]) -> Iterator[tuple[str, str]]:

@@ -14,9 +14,14 @@ def landing_prefix(path: str, timezone: str, start: datetime) -> str:
     return path.format(interval=start.astimezone(zone) if start.tzinfo else start.replace(tzinfo=zone))
 
 
+def fixed_part(path: str) -> str:
+    """How the names of all of a source's files begin: what of its path is the same for all intervals."""
+    return path.partition("{")[0]
+
+
 def may_share(path: str, other: str) -> bool:
-    """Whether two sources may find the same file: by what of their paths is the same for all intervals."""
-    one, two = (given.partition("{")[0] for given in (path, other))
+    """Whether two sources may find the same file."""
+    one, two = fixed_part(path), fixed_part(other)
     return one.startswith(two) or two.startswith(one)
 
 

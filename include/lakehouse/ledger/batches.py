@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import delete, func, or_, select, text, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
@@ -13,6 +13,14 @@ from lakehouse.batch import BEGINNING, INTENT, PUBLISHED, UNDONE, Batch, Correct
 from lakehouse.intervals import Coverage, Interval
 from lakehouse.ledger.database import batches, engine, inputs
 from lakehouse.naming import layer_of
+
+
+class Took(NamedTuple):
+    """The bytes of a file that a batch took."""
+
+    etag: str
+    bytes: int
+    batch_id: str
 
 
 def _row(batch: Batch) -> dict[str, Any]:
@@ -150,14 +158,23 @@ def untaken(dataset: str, files: Collection[InputFile]) -> list[InputFile]:
     return sorted([*fresh, *corrected], key=lambda f: f.uri)
 
 
-def taken(dataset: str, uris: Collection[str]) -> dict[str, list[str]]:
-    """The ETags of the versions of these files that published batches took, that in force first."""
+def taken(dataset: str, uris: Collection[str]) -> dict[str, list[Took]]:
+    """The versions of these files that published batches took, that in force first."""
     versions = _versions(dataset).where(inputs.c.uri == func.any(list(uris))).subquery()
-    found: dict[str, list[str]] = {}
+    found: dict[str, list[Took]] = {}
     with engine().connect() as connection:
         for row in connection.execute(select(versions).order_by(versions.c.uri, versions.c.age)):
-            found.setdefault(row.uri, []).append(row.etag)
+            found.setdefault(row.uri, []).append(Took(row.etag, row.bytes, row.batch_id))
     return found
+
+
+def took_from(dataset: str, address: str) -> bool:
+    """Whether a batch is known that took a file from under an address, published, or undone since."""
+    statement = select(inputs.c.uri).join(batches, batches.c.batch_id == inputs.c.batch_id)
+    mine = (inputs.c.dataset == dataset, inputs.c.uri.startswith(address, autoescape=True))
+    with engine().connect() as connection:
+        known = statement.where(*mine, batches.c.state.in_([PUBLISHED, UNDONE])).limit(1)
+        return connection.execute(known).first() is not None
 
 
 def known_content(dataset: str, files: Collection[InputFile], within: Interval | None) -> dict[str, str]:

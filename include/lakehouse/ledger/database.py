@@ -29,7 +29,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.exc import OperationalError
 
 from lakehouse.errors import LakehouseError
-from lakehouse.ledger.columns import add_columns
+from lakehouse.ledger.columns import add_missing
 from lakehouse.settings import settings
 
 metadata = MetaData()
@@ -64,6 +64,7 @@ batches = Table(
     Column("intended_at", _Time, nullable=False),
     Column("published_at", _Time),
     Index("batches_by_interval", "dataset", "interval_start"),
+    Index("batches_by_publish", "dataset", "published_at"),
 )
 
 inputs = Table(
@@ -289,7 +290,7 @@ def engine() -> Engine:
     try:
         with made.begin() as connection:
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _CREATION_LOCK})
-            add_columns(connection, metadata)
+            add_missing(connection, metadata)
             metadata.create_all(connection)
     except OperationalError as error:
         where = made.url.render_as_string(hide_password=True)

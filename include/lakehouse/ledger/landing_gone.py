@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Row, delete, func, select, tuple_
-from sqlalchemy.dialects.postgresql import distinct_on, insert
+from sqlalchemy import Exists, Row, Select, Subquery, delete, func, literal, select, tuple_
+from sqlalchemy.dialects.postgresql import insert
 
 from lakehouse.batch import PUBLISHED
 from lakehouse.intervals import Interval
@@ -27,6 +27,15 @@ class Due(NamedTuple):
     bytes: int
     batch_id: str
     interval: Interval
+    taken_at: datetime
+
+
+class Span(NamedTuple):
+    """When files were taken, both ends included; and whether those count whose going was begun and came to nothing."""
+
+    before: datetime
+    since: datetime | None = None
+    begun: bool = True
 
 
 class Gone(NamedTuple):
@@ -46,39 +55,59 @@ class Gone(NamedTuple):
 _KEY = (gone.c.dataset, gone.c.batch_id, gone.c.uri, gone.c.version)
 
 
-def due(dataset: str, within: str, before: datetime, limit: int) -> tuple[list[Due], int]:
-    """The dataset's files under an address that were taken by then and have not gone, oldest first; and how many.
+def due(dataset: str, within: str, span: Span, limit: int, after: Due | None = None) -> list[Due]:
+    """The dataset's files under an address that were taken in that time and have not gone, oldest first.
 
-    A file whose bytes several batches took is as old as the newest of them.
+    A file whose bytes several batches took is as old as the newest of them. `after`: only those behind this one.
     """
-    newest = (
-        select(inputs.c.uri, inputs.c.etag, inputs.c.bytes, batches)
-        .join(batches, batches.c.batch_id == inputs.c.batch_id)
-        .where(inputs.c.dataset == dataset, batches.c.state == PUBLISHED)
-        .where(inputs.c.uri.startswith(within, autoescape=True))
-        .ext(distinct_on(inputs.c.uri, inputs.c.etag))
-        .order_by(inputs.c.uri, inputs.c.etag, batches.c.published_at.desc())
-        .subquery()
-    )
-    over = select(gone.c.uri).where(
-        gone.c.dataset == dataset,
-        gone.c.batch_id == newest.c.batch_id,
-        gone.c.uri == newest.c.uri,
-        gone.c.state != BEGUN,
-    )
-    statement = (
-        select(newest, func.count().over().label("total"))
-        .where(newest.c.published_at <= before, ~over.exists())
-        .order_by(newest.c.published_at, newest.c.uri)
+    old = _published(dataset).where(batches.c.published_at <= span.before)
+    since = after.taken_at if after else span.since
+    if since is not None:
+        old = old.where(batches.c.published_at >= since)
+    by = old.subquery("taken_by")
+    place = (by.c.published_at, inputs.c.uri, inputs.c.batch_id)
+    page = (
+        select(inputs.c.uri, inputs.c.etag, inputs.c.bytes, inputs.c.batch_id, by.c.published_at)
+        .join(by, by.c.batch_id == inputs.c.batch_id)
+        .where(inputs.c.dataset == dataset, inputs.c.uri.startswith(within, autoescape=True))
+        .where(~_over(dataset, span.begun), ~_taken_again(dataset, by))
+        .order_by(*place)
         .limit(limit)
     )
+    if after is not None:
+        last = zip((after.taken_at, after.uri, after.batch_id), place, strict=True)
+        page = page.where(tuple_(*place) > tuple_(*(literal(value, column.type) for value, column in last)))
+    few = page.subquery()
+    whole = select(few, batches.c.interval_start, batches.c.interval_end).join(
+        batches, batches.c.batch_id == few.c.batch_id
+    )
     with engine().connect() as connection:
-        rows = list(connection.execute(statement))
-    return [_due(row) for row in rows], rows[0].total if rows else 0
+        rows = connection.execute(whole.order_by(few.c.published_at, few.c.uri, few.c.batch_id))
+        return [_due(row) for row in rows]
 
 
 def _due(row: Row[Any]) -> Due:
-    return Due(row.uri, row.etag, row.bytes, row.batch_id, Interval(row.interval_start, row.interval_end))
+    of = Interval(row.interval_start, row.interval_end)
+    return Due(row.uri, row.etag, row.bytes, row.batch_id, of, row.published_at)
+
+
+def _published(dataset: str) -> Select[Any]:
+    columns = (batches.c.batch_id, batches.c.published_at)
+    return select(*columns).where(batches.c.dataset == dataset, batches.c.state == PUBLISHED)
+
+
+def _over(dataset: str, begun: bool) -> Exists:
+    """Whether the file has gone; where what was begun does not count either, whether that was tried."""
+    mine = (gone.c.dataset == dataset, gone.c.batch_id == inputs.c.batch_id, gone.c.uri == inputs.c.uri)
+    return select(gone.c.uri).where(*mine, *([gone.c.state != BEGUN] if begun else [])).exists()
+
+
+def _taken_again(dataset: str, by: Subquery) -> Exists:
+    """Whether a later batch took the same bytes of the file."""
+    again, later = inputs.alias(), _published(dataset).subquery()
+    same = (again.c.dataset == dataset, again.c.uri == inputs.c.uri, again.c.etag == inputs.c.etag)
+    behind = tuple_(later.c.published_at, later.c.batch_id) > tuple_(by.c.published_at, by.c.batch_id)
+    return select(again.c.uri).join(later, later.c.batch_id == again.c.batch_id).where(*same, behind).exists()
 
 
 def note(rows: Sequence[Gone]) -> None:

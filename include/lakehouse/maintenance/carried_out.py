@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -26,7 +25,7 @@ from lakehouse.ledger import maintenance as log
 from lakehouse.ledger.database import now as ledger_time
 from lakehouse.maintenance.acts import LeaseLost, RunJob, Tools, act, look_for_orphans, lost
 from lakehouse.maintenance.clearing import settle_begun
-from lakehouse.maintenance.landing_files import shared_with
+from lakehouse.maintenance.landing_steps import went
 from lakehouse.maintenance.narrowed import narrowed
 from lakehouse.maintenance.proof import RowsChanged, check_rows, own_versions
 from lakehouse.maintenance.reachable import FilesMissing
@@ -112,7 +111,7 @@ def _take(contract: AnyContract, step: Step, tools: Tools, clock: Clock) -> tupl
     if step.operation == "remove_orphan_files":
         taken.answer = look_for_orphans(found, taken.step, tools)
     try:
-        with _alone(contract, taken.step, tools):
+        with leased(contract.dataset, tools.attempt, take_over=False):
             begun = time.monotonic()
             ours = _act(contract, taken, tools, clock)
             taken.lease_seconds = time.monotonic() - begun
@@ -121,15 +120,6 @@ def _take(contract: AnyContract, step: Step, tools: Tools, clock: Clock) -> tupl
         if taken.row is not None:
             _close_failed(taken.row, taken, error)
         raise
-
-
-@contextmanager
-def _alone(contract: AnyContract, step: Step, tools: Tools) -> Iterator[None]:
-    """Hold the dataset's lease; and those of others that read the same landing files, if these go."""
-    with ExitStack() as held:
-        for dataset in (contract.dataset, *(shared_with(contract) if step.operation == "clear_landing" else ())):
-            held.enter_context(leased(dataset, tools.attempt, take_over=False))
-        yield
 
 
 def _act(contract: AnyContract, taken: Taken, tools: Tools, clock: Clock) -> bool:
@@ -156,6 +146,7 @@ def _proven(contract: AnyContract, taken: Taken, now: datetime) -> str:
     points = score(after, policy, contract.retention, now)
     read, written = _work(left, taken.before.snapshot_id)
     files, lease = list(taken.answer.files[:_LISTED]), round(taken.lease_seconds, 2)
+    failure = {"failure": taken.answer.failure} if taken.answer.failure else {}
     log.close(
         taken.row or 0,
         log.DONE,
@@ -165,7 +156,7 @@ def _proven(contract: AnyContract, taken: Taken, now: datetime) -> str:
         bytes_read=read,
         bytes_written=written,
         files_checked=checked,
-        detail={**taken.answer.counters, "files": files, "lease_seconds": lease},
+        detail={**taken.answer.counters, "files": files, "lease_seconds": lease, **failure},
     )
     measures.record(step.table, after, points, concerns(after, policy))
     return _line(taken, after, score(taken.before, policy, contract.retention, now), points, written)
@@ -221,7 +212,7 @@ def _line(taken: Taken, after: TableHealth, was: Score, now: Score, written: int
         "expire_snapshots": f"versions {before.snapshots} → {after.snapshots}",
         "remove_orphan_files": f"{len(taken.answer.files)} files removed",
         "set_properties": f"{len(step.properties)} settings changed",
-        "clear_landing": f"{counters.get('files', 0)} files went, {size(counters.get('bytes', 0))}",
+        "clear_landing": went(taken.answer),
         "delete_old_rows": f"{counters.get('rows', 'no')} rows from before {step.rows_from} gone",
     }
     return (

@@ -7,7 +7,9 @@ from datetime import datetime
 
 from lakehouse.contracts.fields import write_duration
 from lakehouse.contracts.model import Bronze, Contract
-from lakehouse.maintenance.landing_files import Clearing, Leaving
+from lakehouse.jobs import Maintained
+from lakehouse.maintenance.landing_files import Clearing
+from lakehouse.maintenance.landing_folders import Leaving
 from lakehouse.maintenance.step import Step
 from lakehouse.naming import ARCHIVE
 from lakehouse.wording import size
@@ -25,7 +27,7 @@ def cleared(contract: Contract, found: Clearing | None, now: datetime) -> tuple[
     steps = [_step(contract, mine, past, now - kept) for mine in slices]
     held = [f"{count} landing files are {past}, and stay: {why}" for why, count in sorted(found.staying.items())]
     if found.later:
-        held.append(f"{found.later} more landing files are {past}; they have their turn in the next window")
+        held.append(f"more landing files are {past}; they have their turn in the next window")
     return steps, held
 
 
@@ -54,6 +56,7 @@ def _step(contract: Bronze, mine: Sequence[Leaving], past: str, before: datetime
         "and cannot go back to before it took them.",
         bytes=sum(there) if archive else 0,
         taken_before=before,
+        taken_from=min(one.file.taken_at for one in mine),
         files=len(mine),
         archive=archive,
     )
@@ -64,3 +67,10 @@ def _reason(there: Sequence[int], absent: int, past: str) -> str:
     if not there:
         return noted
     return f"{len(there)} landing files, {size(sum(there))}, are {past}" + (f"; {noted}" if absent else "")
+
+
+def went(answer: Maintained) -> str:
+    """What came of a step."""
+    counters = answer.counters
+    failed = f", {counters['failed']} failed and stay: {answer.failure}" if counters.get("failed") else ""
+    return f"{counters.get('files', 0)} files went, {size(counters.get('bytes', 0))}{failed}"

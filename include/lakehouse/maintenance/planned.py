@@ -56,13 +56,13 @@ def plan(seen: Seen) -> Plan:
     packed, later = rewrites(seen.name, seen.policy, staying, seen.open_from, sort=own)
     purged, unpurged = purges(seen.name, seen.policy, staying, seen.open_from, seen.now, sort=own)
     landed, waiting = cleared(seen.contract, seen.clearing, seen.now)
-    steps = [*_properties(seen), *let_go, *landed, *purged, *packed, *_manifests(seen), *_expiry(seen)]
+    steps = [*_properties(seen), *let_go, *purged, *packed, *_manifests(seen), *_expiry(seen)]
     orphans = orphans_due(seen.policy, seen.last_done, seen.now) and seen.health.snapshot_id is not None
     if orphans and seen.orphans_refused:
         later.append(f"files that no version names are not looked for: {seen.orphans_refused}")
     elif orphans:
         steps.append(_orphans(seen))
-    return Plan(table=seen.name, steps=tuple(steps), put_off=(*held, *waiting, *unpurged, *later))
+    return Plan(table=seen.name, steps=(*steps, *landed), put_off=(*held, *waiting, *unpurged, *later))
 
 
 def orphans_due(policy: Maintenance, last_done: Mapping[str, datetime], now: datetime) -> bool:

@@ -11,6 +11,7 @@ from lakehouse.contracts.model import AnyContract, Bronze, Contract
 from lakehouse.health.inspected import Inspected, inspect
 from lakehouse.intervals import Coverage
 from lakehouse.ledger import maintenance as log
+from lakehouse.ledger.landing_gone import Span
 from lakehouse.maintenance.expiry import bounds, expirable
 from lakehouse.maintenance.landing_files import Clearing, clearing
 from lakehouse.maintenance.old_rows import going, limit
@@ -66,4 +67,4 @@ def _seen(one: Inspected, open_from: datetime | None, now: datetime) -> Seen:
 def _landing(contract: AnyContract, now: datetime) -> Clearing | None:
     """The landing files that are past their time, where they have one."""
     kept = contract.source.kept if isinstance(contract, Bronze) else None
-    return clearing(contract, now - kept) if isinstance(contract, Bronze) and kept is not None else None
+    return clearing(contract, Span(now - kept)) if isinstance(contract, Bronze) and kept is not None else None

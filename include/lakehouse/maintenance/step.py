@@ -34,6 +34,7 @@ class Step(BaseModel):
     properties: dict[str, str] = {}
     rows_from: date | None = Field(None, description="Rows of earlier days go.")
     taken_before: datetime | None = Field(None, description="Landing files that were taken earlier go.")
+    taken_from: datetime | None = Field(None, description="Those that were taken before are none of this step's.")
     files: int = Field(0, description="So many of them at most.")
     archive: bool = Field(False, description="They are kept in the archive.")
 

@@ -75,7 +75,7 @@ def _can_be_built_again(contract: AnyContract, undone: Sequence[Batch]) -> None:
 def files_lost(dataset: str, gone: Sequence[Gone]) -> list[Gone]:
     """Of files that went, those in force: in place of one that was corrected since, its correction is taken again."""
     known = batches.taken(dataset, {row.uri for row in gone}) if gone else {}
-    return [row for row in gone if row.etag in known.get(row.uri, ())[:1]]
+    return [row for row in gone if row.etag in (one.etag for one in known.get(row.uri, [])[:1])]
 
 
 def _cleared(dataset: str, gone: Sequence[Gone]) -> str:
