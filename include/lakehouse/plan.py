@@ -189,6 +189,7 @@ def _plan_clean(contract: Silver, interval: Interval, attempt: Attempt) -> Plan 
     if interval not in coverage(source):
         raise NotReady(f"{contract.reads} does not hold {interval} yet")
     if not known:
+        _check_whole(contract, interval)
         raise LakehouseError(f"{contract.reads} holds {interval}, but the ledger knows no batch; restore the ledger")
     brought = taken(known)
     every = batches.corrections(contract.reads)
@@ -202,6 +203,7 @@ def _plan_clean(contract: Silver, interval: Interval, attempt: Attempt) -> Plan 
         return None
     if _covered(contract, interval) and is_cleaned(contract, interval, known, mine, own):
         return None
+    _check_whole(contract, interval)
 
     def batch_after(*before: str) -> Batch:
         content = cleans(contract.version, known, mine, *before)
@@ -231,6 +233,17 @@ def _plan_clean(contract: Silver, interval: Interval, attempt: Attempt) -> Plan 
         **_shared(contract, batch, attempt, "clean"),
     )
     return Plan(batch, job)
+
+
+def _check_whole(contract: Silver, interval: Interval) -> None:
+    """Raises where a batch of the input lies in the interval only in part: no interval would take its records."""
+    across = [batch for batch in batches.published_across(contract.reads, interval) if batch.counts.get("rows_in")]
+    if across:
+        raise LakehouseError(
+            f"{contract.dataset}: {shown(interval, contract.timezone)} has only a part of what {contract.reads} took "
+            f"for {shown(across[0].interval, contract.timezone)}; give {contract.dataset} a schedule and a timezone "
+            f"whose intervals are made of whole ones of {contract.reads}"
+        )
 
 
 def _as_it_is(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
-from lakehouse.naming import quarantine_table
+from lakehouse.naming import feed_table, quarantine_table
 from lakehouse.query import run_sql
 from tests.oracle import Rejected, Sale
 from tests.stack.shop import Shop
@@ -21,6 +21,14 @@ def bronze_count(shop: Shop, day: date) -> int:
 def silver(shop: Shop) -> dict[int, dict[str, Any]]:
     names, rows = run_sql(f"SELECT {SILVER} FROM {shop.silver}")
     return {row[0]: dict(zip(names, row, strict=True)) for row in rows}
+
+
+def from_feed(shop: Shop) -> dict[int, dict[str, Any]]:
+    """The rows that the change feed leads to: those that came once more than they went."""
+    left = "sum(CASE WHEN _change IN ('insert', 'update_after') THEN 1 ELSE -1 END)"
+    names, rows = run_sql(f"SELECT {left}, {SILVER} FROM {feed_table(shop.silver)} GROUP BY ALL HAVING {left} <> 0")
+    assert {row[0] for row in rows} == {1}
+    return {row[1]: dict(zip(names[1:], row[1:], strict=True)) for row in rows}
 
 
 def quarantine(shop: Shop) -> list[Rejected]:

@@ -11,15 +11,17 @@ from typing import Literal
 
 import httpx
 
+# What a commit holds that brings data files; that which makes a branch of an empty table brings none.
+DATA = b'"added-data-files"'
 # What happens to a commit: it is held before the catalog sees it, or its answer is held, lost or replaced.
 Fault = Literal["held", "answer held", "dropped", 400, 500, 502, 503, 504]
 _PASSED_ON = ("authorization", "content-type", "idempotency-key")
 
 
 class Proxy:
-    """The next commit with a given update meets with a fault; all that come after it are passed on."""
+    """The next commit with a given update, to a given table or to any, meets with a fault; later ones are passed on."""
 
-    def __init__(self, upstream: str, update: bytes, fault: Fault) -> None:
+    def __init__(self, upstream: str, update: bytes, fault: Fault, table: str = "") -> None:
         self._first = threading.Lock()
         self.seen: list[tuple[float, str]] = []  # each request: when, and for what
         self.struck = threading.Event()
@@ -35,7 +37,8 @@ class Proxy:
             def _pass_on(self) -> None:
                 proxy.seen.append((time.monotonic(), self.path))
                 body = self.rfile.read(int(self.headers.get("content-length") or 0))
-                strikes = self.command == "POST" and update in body and proxy._first.acquire(blocking=False)
+                meant = self.command == "POST" and update in body and self.path.endswith(f"/{table}" if table else "")
+                strikes = meant and proxy._first.acquire(blocking=False)
                 if strikes and fault == "held":
                     proxy.hold()
                 headers = {name: value for name, value in self.headers.items() if name.lower() in _PASSED_ON}
@@ -78,9 +81,9 @@ class Proxy:
 
 
 @contextmanager
-def proxied(upstream: str, update: bytes, fault: Fault) -> Iterator[Proxy]:
+def proxied(upstream: str, update: bytes, fault: Fault, table: str = "") -> Iterator[Proxy]:
     """A running proxy before the catalog; in the end, what it holds is let go and waited for."""
-    proxy = Proxy(upstream, update, fault)
+    proxy = Proxy(upstream, update, fault, table)
     thread = threading.Thread(target=proxy.server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:

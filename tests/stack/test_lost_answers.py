@@ -23,7 +23,7 @@ from lakehouse.stack.supervision import Supervisor
 from spark_jobs.session import connect
 from tests.stack import answers
 from tests.stack.harness import eventually
-from tests.stack.proxy import Proxy, proxied
+from tests.stack.proxy import DATA, Proxy, proxied
 from tests.stack.shop import Shop, in_session, interval
 
 DAY = date(2026, 1, 1)
@@ -75,7 +75,7 @@ def test_a_write_whose_commit_to_the_branch_got_no_answer_is_tried_again_and_con
     expected = shop.deliver([DAY], RECIPE).bronze[DAY]
     run = f"run-{uuid4().hex}"
     session = connect(str(uuid4()))
-    with proxied(stack.catalog_uri, b'"add-snapshot"', how) as proxy:
+    with proxied(stack.catalog_uri, DATA, how) as proxy:
         session.conf.set("spark.sql.catalog.lake.uri", proxy.uri)
         # Iceberg may find out by itself that the commit succeeded, or fail the job: what counts is what is left.
         with suppress(Exception):

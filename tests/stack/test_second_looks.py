@@ -14,6 +14,8 @@ import pytest
 
 from lakehouse import quarantine, steps
 from lakehouse.batch import DISCARDED, INTENT, PUBLISHED
+from lakehouse.errors import LakehouseError
+from lakehouse.intervals import Interval
 from lakehouse.jobs import Chosen
 from lakehouse.ledger import batches, leases
 from lakehouse.naming import feed_table
@@ -95,6 +97,17 @@ def test_what_became_a_delete_is_deleted_and_what_no_longer_is_one_comes_back(ta
     mended(tasks, "gone = 'yes'", "gone = 'true'")
     clean(tasks, spark)
     assert tasks.rows("id") == [(1,), (2,)]
+
+
+def test_an_interval_that_has_only_a_part_of_the_inputs_is_refused(tasks, spark):
+    """As after a change of schedule: records of both halves would be in no interval."""
+    tasks.run(spark, {"a.json": lines(one(1, 1))})
+    tasks.run(spark, {"b.json": lines(one(2, 2))}, NEXT)
+    half = timedelta(hours=12)
+    across = Interval(interval(DAY).start + half, interval(NEXT).start + half)
+    contract, attempt = tasks.shop.contract(tasks.shop.silver), Attempt(f"test/{uuid4().hex}", 1)
+    with pytest.raises(LakehouseError, match=r"has only a part of what bronze\..* took for 2026-.*; give silver\."):
+        steps.write(contract, across, attempt, in_session(spark))
 
 
 def test_a_feed_that_was_switched_off_goes_on_with_what_it_missed(tasks, spark):

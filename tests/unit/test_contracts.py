@@ -118,6 +118,28 @@ def test_a_path_tells_the_hours_apart_that_are_there_twice(tmp_path):
     assert not problems(tmp_path, {"bronze/events.yaml": hourly.replace("%Y-%m-%d", "%Y-%m-%dT%H%z")})
 
 
+@pytest.mark.parametrize(
+    ("bronze", "silver", "shared"),
+    [
+        ("Europe/Berlin", "UTC", "2026-01-01"),
+        ("Europe/London", "UTC", "2026-03-30"),  # the same in winter
+        ("UTC", 'UTC\nschedule: "@weekly"', ""),
+        ("Europe/Berlin", 'UTC\nschedule: "@weekly"', "2026-01-04"),
+        ("UTC", 'UTC\nschedule: "@hourly"', "2026-01-01"),
+    ],
+)
+def test_no_interval_of_the_input_lies_in_two_of_silvers(tmp_path, bronze, silver, shared):
+    files = {
+        "bronze/events.yaml": BRONZE.replace("owner: team", f"owner: team\ntimezone: {bronze}"),
+        "silver/events.yaml": SILVER.replace("owner: team", f"owner: team\ntimezone: {silver}"),
+    }
+    told = (
+        f"silver/events.yaml: schedule: two intervals share {shared} of bronze.events, and neither would take all of "
+        f"it; write the timezone of bronze.events, {bronze}, and a schedule of whole intervals of its"
+    )
+    assert problems(tmp_path, files) == ([told] if shared else [])
+
+
 def test_whole_snapshots_may_come_in_bytes_that_came_before(tmp_path):
     snapshot = SILVER.replace("newest_by: [seen_at]", "delivers: snapshot")
     told = "silver.events is delivered as whole snapshots, which may repeat: write recognise: interval"

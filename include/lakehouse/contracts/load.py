@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from lakehouse.contracts.gates import elsewhere
 from lakehouse.contracts.model import MODELS, AnyContract, Bronze, Gold, Silver
+from lakehouse.contracts.nesting import torn
 from lakehouse.contracts.old_rows import readers_of_what_goes
 from lakehouse.contracts.places import may_share
 from lakehouse.contracts.problems import Problem, mapping, problems_of
@@ -129,6 +130,8 @@ def _of_others(
     for source in contract.inputs:
         if source not in known:
             yield "reads", f"no dataset '{source}'{suggest(source, known)}"
+    if isinstance(contract, Silver) and contract.reads in found:
+        yield from _torn_intervals(contract, found[contract.reads])
     if isinstance(contract, Gold):
         yield from _rebuild_columns(contract, found)
     yield from _gates_elsewhere(contract, found, known)
@@ -138,6 +141,14 @@ def _of_others(
         yield from _shared_files(contract, found)
     if circle := _circle(contract.dataset, found):
         yield "reads", f"goes in a circle: {' → '.join(circle)}; remove one of these"
+
+
+def _torn_intervals(contract: Silver, source: AnyContract) -> Iterator[tuple[str, str]]:
+    """Records of an interval that lies in two of silver's would be in neither."""
+    if shared := torn(contract, source):
+        told = f"two intervals share {shared} of {source.dataset}, and neither would take all of it"
+        fix = f"write the timezone of {source.dataset}, {source.timezone}, and a schedule of whole intervals of its"
+        yield "schedule", f"{told}; {fix}"
 
 
 def _repeats_taken(contract: Silver, found: dict[str, AnyContract]) -> Iterator[tuple[str, str, str]]:

@@ -70,6 +70,18 @@ def published_in(dataset: str, interval: Interval) -> list[Batch]:
     )
 
 
+def published_across(dataset: str, interval: Interval) -> list[Batch]:
+    """The published batches whose interval lies in this one only in part."""
+    return _found(
+        batches.c.dataset == dataset,
+        batches.c.state == PUBLISHED,
+        batches.c.interval_start < interval.end,
+        batches.c.interval_end > interval.start,
+        batches.c.interval_start > BEGINNING,
+        or_(batches.c.interval_start < interval.start, batches.c.interval_end > interval.end),
+    )
+
+
 def published(dataset: str) -> list[Batch]:
     """Every published batch of a dataset, newest first."""
     return _found(batches.c.dataset == dataset, batches.c.state == PUBLISHED)
