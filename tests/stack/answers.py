@@ -5,9 +5,11 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
+from lakehouse.batch import PUBLISHED
+from lakehouse.ledger import batches, leases
 from lakehouse.naming import feed_table, quarantine_table
 from lakehouse.query import run_sql
-from tests.oracle import Rejected, Sale
+from tests.oracle import Rejected, Result, Sale
 from tests.stack.shop import Shop
 
 SILVER = "order_id, customer_id, product_id, category, region, quantity, amount, status, ordered_at, updated_at"
@@ -37,6 +39,17 @@ def quarantine(shop: Shop) -> list[Rejected]:
         + quarantine_table(shop.silver)
     )
     return sorted(Rejected(day, file, offset, tuple(reasons)) for day, file, offset, reasons in rows)
+
+
+def whole(shop: Shop, dataset: str, expected: Result) -> None:
+    """Every table as the oracle has it, one batch a day, nothing leased, nothing left of the tries that failed."""
+    _, rows = run_sql(f"SELECT count(*), count(DISTINCT (_source_file, _source_offset)) FROM {shop.bronze}")
+    assert rows == [(sum(expected.bronze.values()), sum(expected.bronze.values()))]
+    if dataset == shop.silver:
+        assert silver(shop) == from_feed(shop) == expected.silver
+        assert quarantine(shop) == expected.quarantine
+    assert [batch.state for batch in batches.recent(dataset)] == [PUBLISHED] * len(expected.bronze)
+    assert leases.holder(dataset) is None
 
 
 def gold(shop: Shop) -> list[Sale]:

@@ -20,18 +20,14 @@ from uuid import uuid4
 import pytest
 from pyspark.sql import SparkSession
 
-from lakehouse.batch import PUBLISHED
-from lakehouse.ledger import batches, leases
 from lakehouse.plan import Attempt
-from lakehouse.query import run_sql
 from lakehouse.sample import DIRT, Recipe
 from lakehouse.settings import ROOT
 from spark_jobs.session import connect
-from tests.oracle import Result
 from tests.stack import answers
 from tests.stack.harness import eventually, kill_spark
 from tests.stack.proxy import DATA, Proxy, proxied
-from tests.stack.shop import Shop, in_session
+from tests.stack.shop import in_session
 from tests.stack.victim import AT_THE_CUT
 
 # A day is whole before the next is killed: there are rows to lose, and silver's MERGE has some to meet.
@@ -141,17 +137,6 @@ def victim(shop, stack) -> Iterator[Callable[[str, str, str], Victim]]:
         yield begin
 
 
-def whole(shop: Shop, dataset: str, expected: Result) -> None:
-    """Every table as the oracle has it, one batch a day, nothing leased, nothing left of the tries that failed."""
-    _, rows = run_sql(f"SELECT count(*), count(DISTINCT (_source_file, _source_offset)) FROM {shop.bronze}")
-    assert rows == [(sum(expected.bronze.values()), sum(expected.bronze.values()))]
-    if dataset == shop.silver:
-        assert answers.silver(shop) == answers.from_feed(shop) == expected.silver
-        assert answers.quarantine(shop) == expected.quarantine
-    assert [b.state for b in batches.recent(dataset)] == [PUBLISHED, PUBLISHED]
-    assert leases.holder(dataset) is None
-
-
 def test_a_client_that_its_killed_task_left_behind_changes_nothing(victim, shop, job):
     expected, run = shop.deliver([FIRST, DAY], RECIPE), f"run-{uuid4().hex}"
     shop.run(shop.bronze, FIRST, job)
@@ -159,7 +144,7 @@ def test_a_client_that_its_killed_task_left_behind_changes_nothing(victim, shop,
     assert killed.process.wait(timeout=180) == -signal.SIGKILL
     assert answers.bronze_count(shop, DAY) == 0
     shop.run(shop.bronze, DAY, job, Attempt(run, 2))
-    whole(shop, shop.bronze, expected)
+    answers.whole(shop, shop.bronze, expected)
     assert shop.run(shop.bronze, DAY, job) is None
 
 
@@ -192,7 +177,7 @@ def test_what_is_killed_at_any_cut_leaves_a_whole_state_and_its_retry_converges(
     assert (main != before) == (cut in published)
 
     shop.run(dataset, DAY, job, Attempt(run, 2))
-    whole(shop, dataset, expected)
+    answers.whole(shop, dataset, expected)
     said = old.let_go()
-    whole(shop, dataset, expected)
+    answers.whole(shop, dataset, expected)
     assert shop.run(dataset, DAY, job) is None, said

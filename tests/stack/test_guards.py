@@ -50,7 +50,7 @@ def test_without_looking_for_its_own_success_a_publish_is_taken_for_failed(shop,
     monkeypatch.setattr(publish, "published", lambda *_: False)
     with pytest.raises(BROKEN):
         test_lost_answers.test_a_publish_whose_answer_is_lost_is_found_to_have_succeeded(
-            "dropped", shop, spark, stack, monkeypatch
+            "bronze", "dropped", shop, spark, stack, monkeypatch
         )
 
 

@@ -7,27 +7,29 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import date
+from threading import Timer
 from uuid import uuid4
 
 import pytest
+from pyspark.sql import SparkSession
 
 from lakehouse import steps
-from lakehouse.batch import PUBLISHED
 from lakehouse.catalog import CatalogUnreachable, catalog_of
-from lakehouse.ledger import batches, leases
+from lakehouse.ledger import leases
 from lakehouse.plan import Attempt
-from lakehouse.query import run_sql
-from lakehouse.sample import Recipe
+from lakehouse.sample import DIRT, Recipe
 from lakehouse.settings import settings
 from lakehouse.stack.supervision import Supervisor
 from spark_jobs.session import connect
+from tests.oracle import Result
 from tests.stack import answers
 from tests.stack.harness import eventually
 from tests.stack.proxy import DATA, Proxy, proxied
-from tests.stack.shop import Shop, in_session, interval
+from tests.stack.shop import RunJob, Shop, in_session, interval
 
 DAY = date(2026, 1, 1)
-RECIPE = Recipe.of(0.05, 3, None)
+RECIPE = Recipe.of(0.05, 3, DIRT)
+AWAY_SECONDS = 30
 
 
 @contextmanager
@@ -45,77 +47,92 @@ def catalog_behind(proxy: Proxy, monkeypatch) -> Iterator[None]:
             catalog_of.cache_clear()
 
 
-def whole(shop: Shop, expected: int) -> None:
-    """One batch, each record once, nothing leased."""
-    _, rows = run_sql(f"SELECT count(*), count(DISTINCT (_source_file, _source_offset)) FROM {shop.bronze}")
-    assert rows == [(expected, expected)]
-    assert [b.state for b in batches.recent(shop.bronze)] == [PUBLISHED]
-    assert leases.holder(shop.bronze) is None
+def delivered(shop: Shop, layer: str, spark: SparkSession) -> tuple[str, Result]:
+    """A day that is to be written in this layer; what it is made from is there. Its dataset, and what must become."""
+    expected = shop.deliver([DAY], RECIPE)
+    if layer == "bronze":
+        return shop.bronze, expected
+    shop.run(shop.bronze, DAY, in_session(spark))
+    return shop.silver, expected
 
 
-@pytest.mark.parametrize("how", ["dropped", 500, 502, 503, 504])
-def test_a_publish_whose_answer_is_lost_is_found_to_have_succeeded(how, shop, spark, stack, monkeypatch):
-    expected = shop.deliver([DAY], RECIPE).bronze[DAY]
-    contract, attempt, job = shop.contract(shop.bronze), Attempt(f"run-{uuid4().hex}", 1), in_session(spark)
-    steps.take_lease(shop.bronze, attempt)
+def audited(shop: Shop, dataset: str, attempt: Attempt, job: RunJob) -> steps.Handover:
+    """The day's batch, ready to be published; the lease is held."""
+    contract = shop.contract(dataset)
+    steps.take_lease(dataset, attempt)
     written = steps.write(contract, interval(DAY), attempt, job)
     assert written is not None
-    audited = steps.audit(contract, written, attempt, job)
-    with proxied(stack.catalog_uri, b'"set-snapshot-ref"', how) as proxy, catalog_behind(proxy, monkeypatch):
-        done = steps.make_public(contract, interval(DAY), audited, attempt, job)
+    return steps.audit(contract, written, attempt, job)
+
+
+@pytest.mark.parametrize(
+    ("layer", "how"), [*(("bronze", how) for how in ("dropped", 500, 502, 503, 504)), ("silver", "dropped")]
+)
+def test_a_publish_whose_answer_is_lost_is_found_to_have_succeeded(layer, how, shop, spark, stack, monkeypatch):
+    dataset, expected = delivered(shop, layer, spark)
+    attempt, job, own = Attempt(f"run-{uuid4().hex}", 1), in_session(spark), dataset.partition(".")[2]
+    ready = audited(shop, dataset, attempt, job)
+    with proxied(stack.catalog_uri, b'"set-snapshot-ref"', how, own) as proxy, catalog_behind(proxy, monkeypatch):
+        done = steps.make_public(shop.contract(dataset), interval(DAY), ready, attempt, job)
         assert proxy.struck.is_set()
-    leases.release(shop.bronze, attempt.run)
+    leases.release(dataset, attempt.run)
     assert done is not None
-    assert done.own == written.own
-    whole(shop, expected)
+    assert done.own == ready.own
+    answers.whole(shop, dataset, expected)
+    assert shop.run(dataset, DAY, job) is None
 
 
-@pytest.mark.parametrize("how", ["dropped", 503])
-def test_a_write_whose_commit_to_the_branch_got_no_answer_is_tried_again_and_converges(how, shop, spark, stack):
-    expected = shop.deliver([DAY], RECIPE).bronze[DAY]
+@pytest.mark.parametrize(("layer", "how"), [("bronze", "dropped"), ("bronze", 503), ("silver", "dropped")])
+def test_a_write_whose_commit_to_the_branch_got_no_answer_is_tried_again_and_converges(layer, how, shop, spark, stack):
+    dataset, expected = delivered(shop, layer, spark)
     run = f"run-{uuid4().hex}"
     session = connect(str(uuid4()))
-    with proxied(stack.catalog_uri, DATA, how) as proxy:
+    with proxied(stack.catalog_uri, DATA, how, dataset.partition(".")[2]) as proxy:
         session.conf.set("spark.sql.catalog.lake.uri", proxy.uri)
         # Iceberg may find out by itself that the commit succeeded, or fail the job: what counts is what is left.
         with suppress(Exception):
-            shop.run(shop.bronze, DAY, in_session(session), Attempt(run, 1))
+            shop.run(dataset, DAY, in_session(session), Attempt(run, 1))
         assert proxy.struck.is_set()
     session.stop()
-    shop.run(shop.bronze, DAY, in_session(spark), Attempt(run, 2))
-    whole(shop, expected)
+    shop.run(dataset, DAY, in_session(spark), Attempt(run, 2))
+    answers.whole(shop, dataset, expected)
+    assert shop.run(dataset, DAY, in_session(spark)) is None
 
 
-def test_a_catalog_restarted_between_write_and_publish_loses_nothing(running, shop, spark):
-    expected = shop.deliver([DAY], RECIPE).bronze[DAY]
-    contract, attempt, job = shop.contract(shop.bronze), Attempt(f"run-{uuid4().hex}", 1), in_session(spark)
-    steps.take_lease(shop.bronze, attempt)
-    written = steps.write(contract, interval(DAY), attempt, job)
-    assert written is not None
-    audited = steps.audit(contract, written, attempt, job)
+@pytest.mark.parametrize("layer", ["bronze", "silver"])
+def test_a_catalog_restarted_between_write_and_publish_loses_nothing(layer, running, shop, spark):
+    dataset, expected = delivered(shop, layer, spark)
+    contract, attempt, job = shop.contract(dataset), Attempt(f"run-{uuid4().hex}", 1), in_session(spark)
+    ready = audited(shop, dataset, attempt, job)
     pid = running.pid("catalog")
     os.kill(pid, signal.SIGKILL)
     with suppress(CatalogUnreachable):  # unless it was back in time
-        steps.make_public(contract, interval(DAY), audited, attempt, job)
+        steps.make_public(contract, interval(DAY), ready, attempt, job)
     eventually(lambda: running.pid("catalog") not in (0, pid) and running.healthy(), 120, "the catalog is back")
-    steps.make_public(contract, interval(DAY), audited, Attempt(attempt.run, 2), job)
-    leases.release(shop.bronze, attempt.run)
-    whole(shop, expected)
+    steps.make_public(contract, interval(DAY), ready, Attempt(attempt.run, 2), job)
+    leases.release(dataset, attempt.run)
+    answers.whole(shop, dataset, expected)
+    assert shop.run(dataset, DAY, job) is None
 
 
-def test_an_object_store_that_is_away_in_the_middle_of_a_run_loses_nothing(running, shop, spark):
-    expected = shop.deliver([DAY], RECIPE).bronze[DAY]
+@pytest.mark.parametrize("layer", ["bronze", "silver"])
+def test_an_object_store_that_is_away_for_half_a_minute_in_the_middle_of_a_run_loses_nothing(
+    layer, running, shop, spark
+):
+    dataset, expected = delivered(shop, layer, spark)
     run, supervisor = f"run-{uuid4().hex}", Supervisor(running.settings)
-    inside = in_session(spark)
+    inside, back = in_session(spark), Timer(AWAY_SECONDS, lambda: supervisor.start("minio"))
 
     def job(document: object) -> None:
-        supervisor.stop("minio")
+        if back.ident is None:
+            supervisor.stop("minio")
+            back.start()
         inside(document)
 
     with suppress(Exception):  # what counts is what is left
-        shop.run(shop.bronze, DAY, job, Attempt(run, 1))
-    supervisor.start("minio")
+        shop.run(dataset, DAY, job, Attempt(run, 1))
+    back.join()
     eventually(running.healthy, 120, "the store is back")
-    shop.run(shop.bronze, DAY, inside, Attempt(run, 2))
-    whole(shop, expected)
-    assert answers.bronze_count(shop, DAY) == expected
+    shop.run(dataset, DAY, inside, Attempt(run, 2))
+    answers.whole(shop, dataset, expected)
+    assert shop.run(dataset, DAY, inside) is None
