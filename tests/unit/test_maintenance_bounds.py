@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from random import Random
 
 import pytest
@@ -91,12 +91,3 @@ def test_a_table_whose_target_is_larger_than_a_slice_gets_healthy_too(count, meg
         found, _ = carried_out(found, window(found, policy))
     assert window(found, policy) == []
     assert len(found) < count
-
-
-def test_what_was_put_off_for_its_age_is_not_taken_in_the_same_window_twice():
-    """A partition that loses its dropped columns is packed by that."""
-    found = [File("day=1", "day = 1", MEGABYTE, dropped=True)] * 9
-    steps = window(found, Maintenance(dropped_after=timedelta(0)))
-    assert [step.bytes for step in steps] == [9 * MEGABYTE]
-    found, _ = carried_out(found, steps)
-    assert [one.dropped for one in found] == [False]
