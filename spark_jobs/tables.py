@@ -18,7 +18,7 @@ from lakehouse.contracts.fields import partition_column
 from lakehouse.contracts.model import BRONZE_COLUMNS, LINEAGE_COLUMNS, Bronze, Contract, Gold, Silver
 from lakehouse.jobs import WriteJob
 from lakehouse.naming import quoted, table_sql
-from lakehouse.table_properties import COMMON, modes
+from lakehouse.table_properties import wanted as wanted_properties
 
 # Files are found by these, and their beginnings, which is what Iceberg would keep of them, are all alike.
 _FOUND_BY = ("_batch_id", "_source_file")
@@ -43,12 +43,12 @@ class Definition:
     columns: Mapping[str, str]
     partition_by: Sequence[str]
     comment: str
-    properties: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str]
     column_comments: Mapping[str, str] = field(default_factory=dict)
 
 
 def bronze(contract: Bronze) -> Definition:
-    return Definition(BRONZE_COLUMNS, contract.partition_by, _comment(contract))
+    return Definition(BRONZE_COLUMNS, contract.partition_by, _comment(contract), _properties(contract))
 
 
 def silver_tables(contract: Silver) -> dict[str, Definition]:
@@ -67,31 +67,40 @@ def silver(contract: Silver) -> Definition:
     columns |= {name: BRONZE_COLUMNS[name] for name in LINEAGE_COLUMNS}
     if contract.delivers == "events":
         columns["_interval_start"] = "timestamp"
-    properties = {"format-version": "3", **modes(contract)}
+    properties = {"format-version": "3", **_properties(contract)}
     return Definition(columns, contract.partition_by, _comment(contract), properties, _descriptions(contract))
 
 
 def quarantine(contract: Silver) -> Definition:
-    return Definition(QUARANTINE_COLUMNS, ("day(_interval_start)",), f"Records that {contract.dataset} rejected.")
+    properties = wanted_properties(contract, naming.quarantine_table(contract.dataset))
+    comment = f"Records that {contract.dataset} rejected."
+    return Definition(QUARANTINE_COLUMNS, ("day(_interval_start)",), comment, properties)
 
 
 def tombstones(contract: Silver) -> Definition:
     kept = (*contract.key, *(c for c in contract.newest_by if c in contract.columns))
     columns = {name: contract.columns[name].type for name in dict.fromkeys(kept)}
     columns |= {name: BRONZE_COLUMNS[name] for name in LINEAGE_COLUMNS}
-    return Definition(columns, (), f"The newest delete of each key of {contract.dataset}.")
+    properties = wanted_properties(contract, naming.tombstone_table(contract.dataset))
+    return Definition(columns, (), f"The newest delete of each key of {contract.dataset}.", properties)
 
 
 def feed(contract: Silver) -> Definition:
     columns = {name: column.type for name, column in contract.columns.items()}
     columns |= {"_change": "string", "_changed_at": "timestamp", "_batch_id": "string"}
     comment = f"Every change of {contract.dataset}: insert, update_before, update_after or delete."
-    return Definition(columns, ("day(_changed_at)",), comment, {}, _descriptions(contract))
+    properties = wanted_properties(contract, naming.feed_table(contract.dataset))
+    return Definition(columns, ("day(_changed_at)",), comment, properties, _descriptions(contract))
 
 
 def gold(contract: Gold) -> Definition:
     columns = {name: column.type for name, column in contract.columns.items()}
-    return Definition(columns, contract.partition_by, _comment(contract), {}, _descriptions(contract))
+    comment, properties = _comment(contract), _properties(contract)
+    return Definition(columns, contract.partition_by, comment, properties, _descriptions(contract))
+
+
+def _properties(contract: Contract) -> dict[str, str]:
+    return wanted_properties(contract, contract.dataset)
 
 
 def _comment(contract: Contract) -> str:
@@ -128,7 +137,7 @@ def _create(spark: SparkSession, table: str, wanted: Definition) -> None:
     columns = ", ".join(_column_sql(wanted, name) for name in wanted.columns)
     partitions = ", ".join(_partition_sql(field) for field in wanted.partition_by)
     metrics = {f"write.metadata.metrics.column.{name}": "full" for name in _FOUND_BY if name in wanted.columns}
-    given = {**COMMON, **metrics, **wanted.properties}
+    given = {**metrics, **wanted.properties}
     properties = ", ".join(f"{text(name)} = {text(value)}" for name, value in given.items())
     spark.sql(
         f"CREATE TABLE IF NOT EXISTS {table_sql(table)} ({columns}) USING iceberg "

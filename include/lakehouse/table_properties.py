@@ -14,9 +14,11 @@ COMMON = {
 
 
 def wanted(contract: Contract, table: str) -> dict[str, str]:
-    """What a table of the dataset should have; others that it has are left alone."""
+    """What a table of the dataset, or a companion, should have; others that it has are left alone."""
     own = isinstance(contract, Silver) and table == contract.dataset
-    return {**COMMON, **(modes(contract) if own and isinstance(contract, Silver) else {})}
+    # Writers aim at the size that maintenance measures by; else what they write would be rewritten.
+    target = {"write.target-file-size-bytes": str(contract.maintenance.target_bytes)}
+    return {**COMMON, **target, **(modes(contract) if own and isinstance(contract, Silver) else {})}
 
 
 def modes(contract: Silver) -> dict[str, str]:

@@ -126,6 +126,18 @@ def test_slices_leave_the_lease_free_in_between(worn, spark):
     worn.holds_its_rows()
 
 
+def test_a_step_takes_no_more_files_than_it_says_though_fewer_would_not_need_it(worn, spark):
+    """Parts of a partition count on it: Iceberg looks for what needs it first, and cuts afterwards."""
+    worn.wear(spark)
+    (step,) = [one for one in planned(worn.contract()).steps if one.operation == "rewrite_data_files"]
+    assert step.call.options["max-files-to-rewrite"] == "12"
+    fewer = {"options": {**step.call.options, "max-files-to-rewrite": "2"}}
+    part = step.model_copy(update={"call": step.call.model_copy(update=fewer)})
+    (line,) = carry_out(worn.contract(), [part], Attempt(f"test/{uuid4().hex}", 1), in_session(spark))
+    assert "files 12 → 11" in line
+    worn.holds_its_rows()
+
+
 def test_a_table_that_is_being_written_is_put_off(worn, spark):
     worn.wear(spark, files=1)
     assert leases.acquire(worn.name, "a writer", "a writer#1")

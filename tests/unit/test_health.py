@@ -63,6 +63,13 @@ def test_the_one_small_file_that_a_partition_may_have_is_not_counted(tmp_path, s
     assert health(table, 128 * MEGABYTE).small_files == small
 
 
+def test_files_that_a_rewrite_would_cut_up_are_counted(tmp_path):
+    table = made(tmp_path)
+    append(table, [file(str(size), size * MEGABYTE) for size in (95, 96, 180, 181, 300)])
+    (one,) = health(table, 100 * MEGABYTE).partitions
+    assert (one.large_files, one.large_bytes) == (2, 481 * MEGABYTE)
+
+
 def test_read_amplification_is_files_opened_for_each_that_would_be_needed(tmp_path):
     table = made(tmp_path)
     first, second = tables.days(2)
@@ -183,6 +190,13 @@ def between(first: str, end: str) -> str:
 def test_a_partition_is_picked_by_a_condition_on_its_column(source, transform, value, where, ends):
     told = described(PartitionSpec(PartitionField(source, 1000, transform, "p")), SCHEMA, (value,))
     assert (told.where, told.ends) == (where, ends)
+
+
+def test_a_partition_beyond_the_last_day_is_not_picked_by_the_rest_of_its_values():
+    """That would pick each day of the region."""
+    fields = (PartitionField(2, 1000, DayTransform(), "day"), PartitionField(3, 1001, IdentityTransform(), "region"))
+    told = described(PartitionSpec(*fields), SCHEMA, (LAST_DAY + 1, "north"))
+    assert (told.where, told.ends) == (None, None)
 
 
 def test_health_of_many_files_keeps_a_few_bytes_of_each(tmp_path):

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 
-from lakehouse.contracts import contract
 from lakehouse.contracts.keeping import Maintenance
-from lakehouse.health.model import PartitionHealth, TableHealth
 from lakehouse.intervals import Coverage, Interval
 from lakehouse.maintenance.landing_files import Clearing
 from lakehouse.maintenance.landing_folders import Leaving
@@ -19,73 +16,7 @@ from lakehouse.maintenance.seen import still_open
 from lakehouse.maintenance.step import Plan
 from tests.unit.landing_world import contract as landing
 from tests.unit.landing_world import due, version
-
-NOW = datetime(2026, 6, 1, tzinfo=UTC)
-MEGABYTE = 1 << 20
-ORDERS = contract("silver.orders")
-YESTERDAY = {"remove_orphan_files": NOW - timedelta(days=1)}
-
-
-def part(day: int, **changed: Any) -> PartitionHealth:
-    """A day's partition, healthy unless something is said of it."""
-    given = {
-        "name": f"day={day}",
-        "where": f"day = {day}",
-        "ends": datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=day + 1),
-        "files": 1,
-        "bytes": 100 * MEGABYTE,
-        "rows": 1_000,
-        "median_bytes": 100 * MEGABYTE,
-        "small_files": 0,
-        "small_bytes": 0,
-        "delete_files": 0,
-        "delete_bytes": 0,
-        "deleted_rows": 0,
-        "manifests": 1,
-        "needed_files": 1,
-    }
-    return PartitionHealth.model_validate({**given, **changed})
-
-
-def small(day: int, files: int = 10, megabytes: int = 20, **changed: Any) -> PartitionHealth:
-    size = megabytes * MEGABYTE
-    return part(day, files=files, small_files=files - 1, bytes=size, small_bytes=size, **changed)
-
-
-def table(*partitions: PartitionHealth, **changed: Any) -> TableHealth:
-    given = {
-        "files": sum(one.files for one in partitions),
-        "bytes": sum(one.bytes for one in partitions),
-        "rows": 1_000,
-        "delete_files": 0,
-        "snapshots": 3,
-        "oldest_snapshot_ms": None,
-        "manifests": 1,
-        "snapshot_id": 1,
-        "partitions": partitions,
-    }
-    return TableHealth.model_validate({**given, **changed})
-
-
-def planned(health: TableHealth, policy: dict[str, Any] | None = None, **given: Any) -> Plan:
-    """The plan for silver.orders in such health, with other thresholds if they are given."""
-    changed = ORDERS.model_copy(update={"maintenance": Maintenance.model_validate(policy or {})})
-    return plan(
-        Seen(
-            **{
-                "name": "silver.orders",
-                "contract": changed,
-                "now": NOW,
-                "last_done": YESTERDAY,
-                **given,
-                "health": health,
-            }
-        )
-    )
-
-
-def conditions(found: Plan) -> list[str | None]:
-    return [step.call.where for step in found.steps if step.call]
+from tests.unit.plan_world import MEGABYTE, NOW, ORDERS, conditions, part, planned, small, table
 
 
 def test_a_healthy_table_is_left_alone():
@@ -156,7 +87,7 @@ def test_the_budget_goes_where_most_is_won_for_each_byte():
     worst = small(3, files=1_000)
     found = planned(table(small(1), small(2), worst), {"budget_mb": 45})
     assert conditions(found) == ["(day = 3) OR (day = 1)"]
-    assert found.put_off == ("1 more partitions (20 MB) are beyond this window's 45 MB",)
+    assert found.put_off == ("20 MB in 1 partition are beyond this window's 45 MB",)
 
 
 def test_a_partition_larger_than_the_budget_has_its_turn_all_the_same():
@@ -234,40 +165,3 @@ def test_no_contract_can_have_young_files_removed():
     forced = Maintenance.model_construct(orphans_after=timedelta(0), orphans_every=timedelta(0))
     with pytest.raises(TooYoung, match="orphans_after is 3d at least"):
         orphans_before(forced, NOW)
-
-
-def purged(found: TableHealth, **given: Any) -> list[Any]:
-    steps = planned(found, **given).steps
-    return [one for one in steps if one.call and "rewrite-all" in one.call.options]
-
-
-def test_files_that_hold_a_dropped_column_are_written_again_in_time_and_only_they():
-    old = NOW - timedelta(days=8)
-    found = table(part(1, dropped_files=1), part(2), part(3, dropped_files=2, files=3), last_with_dropped=old)
-    (step,) = purged(found)
-    assert step.call.where == "(day = 1) OR (day = 3)"
-    assert step.reason == "in day=1 and 1 more partition 3 files still hold columns that were dropped"
-    assert step.bytes == 200 * MEGABYTE
-    assert purged(found.model_copy(update={"last_with_dropped": NOW - timedelta(days=6)})) == []
-    (unknown,) = purged(found.model_copy(update={"last_with_dropped": None}))
-    assert unknown.call == step.call, "where no version of that time is left, it is long ago"
-
-
-def test_dropped_columns_of_a_partition_that_is_being_written_wait_and_budget_and_slices_are_kept():
-    parts = [part(day, dropped_files=1) for day in range(1, 8)]
-    found = table(*parts, last_with_dropped=NOW - timedelta(days=30))
-    open_from = datetime(2026, 1, 7, tzinfo=UTC)
-    steps = purged(found, open_from=open_from, policy={"slice_mb": 200, "budget_mb": 400})
-    assert [one.call.where for one in steps] == ["(day = 1) OR (day = 2)", "(day = 3) OR (day = 4)"]
-
-
-def test_dropped_columns_of_a_table_that_nothing_divides_wait_where_it_is_more_than_a_windows_budget():
-    """It would be one step that holds the lease until all of it is written."""
-    whole = table(part(1, where=None, dropped_files=1), last_with_dropped=NOW - timedelta(days=30))
-    (step,) = purged(whole, policy={"budget_mb": 100})
-    assert step.call.where is None
-    assert purged(whole, policy={"budget_mb": 99}) == []
-    assert (
-        "100 MB that hold dropped columns are beyond this window's 99 MB"
-        in planned(whole, policy={"budget_mb": 99}).put_off
-    )

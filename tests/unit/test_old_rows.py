@@ -23,7 +23,7 @@ from lakehouse.maintenance.old_rows import NotOnlyOldRows, ended, going, let_go,
 from tests.unit import iceberg_tables
 from tests.unit.contract_folder import BRONZE, GOLD, SILVER, problems
 from tests.unit.iceberg_tables import DAY, append, midnight
-from tests.unit.test_maintenance_plan import part, planned, small, table
+from tests.unit.plan_world import part, planned, small, table
 
 NOW = datetime(2026, 6, 15, 9, tzinfo=UTC)
 ORDERS = contract("bronze.orders")
@@ -55,7 +55,7 @@ def test_a_partition_is_old_when_all_of_it_is(ends, old):
 
 
 def old_and_new(**given: Any) -> Any:
-    health = table(small(1, rows=70, deleted_rows=10), small(2, rows=5), part(120), part(121, ends=None))
+    health = table(small(1, rows=65, deleted_rows=5), small(2, rows=5), part(120), part(121, ends=None))
     return planned(health, contract=KEEPING, going=going(health, date(2026, 1, 5)), **given)
 
 

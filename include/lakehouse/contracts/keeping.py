@@ -50,7 +50,7 @@ class Maintenance(Strict):
         None, description="How files are rewritten; left out: sorted where sort_by is given, else packed."
     )
     sort_by: tuple[str, ...] = Field((), description="Columns to sort by when files are rewritten.")
-    target_file_mb: int = Field(128, ge=1, description="Size that rewritten files aim at.")
+    target_file_mb: int = Field(128, ge=1, description="Size that files aim at, when written and when rewritten.")
     min_input_files: int = Field(5, ge=2, description="Small files in a partition before they are rewritten.")
     deleted_share: Share = Field(
         "10%", validate_default=True, description="A partition of whose rows more are deleted is rewritten."

@@ -23,8 +23,8 @@ from lakehouse.health.partitions import described
 from lakehouse.provenance import is_maintenance
 
 TARGET = 128 << 20
-# Below this share of the target a file is small: what Iceberg's own rewrite takes for it, too.
-SMALL = 0.75
+# Below this share of the target a file is small, above that one large: Iceberg's own rewrite takes those, too.
+SMALL, LARGE = 0.75, 1.8
 # Each reader holds one manifest: more of them wait for the store together, and cost a manifest's memory each.
 _READERS = 4
 _Key = tuple[int, tuple[Any, ...]]
@@ -161,6 +161,7 @@ def _partition(found: Table, key: _Key, group: _Group, target_bytes: int) -> Par
     told = described(found.specs()[spec_id], found.schema(), values)
     sizes = sorted(group.sizes)
     small = [size for size in sizes if size < SMALL * target_bytes]
+    large = [size for size in sizes if size > LARGE * target_bytes]
     return PartitionHealth(
         name=told.name,
         where=told.where,
@@ -171,6 +172,8 @@ def _partition(found: Table, key: _Key, group: _Group, target_bytes: int) -> Par
         median_bytes=_quantile(sizes, 0.5),
         small_files=max(0, len(small) - 1),
         small_bytes=sum(small),
+        large_files=len(large),
+        large_bytes=sum(large),
         delete_files=group.delete_files,
         delete_bytes=group.delete_bytes,
         deleted_rows=group.deleted_rows,

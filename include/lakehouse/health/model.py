@@ -25,6 +25,8 @@ class PartitionHealth(Facts):
     median_bytes: int
     small_files: int = Field(description="Below 75 % of the target; the one that every partition may have, left out.")
     small_bytes: int = Field(description="In all files below 75 % of the target.")
+    large_files: int = Field(0, description="Above 180 % of the target: a rewrite takes them, to cut them up.")
+    large_bytes: int = Field(0, description="In these files.")
     delete_files: int
     delete_bytes: int
     deleted_rows: int

@@ -49,10 +49,14 @@ def described(spec: PartitionSpec, schema: Schema, values: Sequence[Any]) -> Des
     """Say of a partition what people and SQL need to know."""
     if not spec.fields:
         return Described("", None, None)
-    found = list(_conditions(spec, schema, values))
+    name = _name(spec, schema, values)
+    try:
+        found = list(_conditions(spec, schema, values))
+    except (OverflowError, ValueError):  # of the year 10000 or later: nobody can ask for it in Python's words
+        return Described(name, None, None)
     conditions = [condition for condition, _ in found if condition]
     ends = [end for _, end in found if end]
-    return Described(_name(spec, schema, values), " AND ".join(conditions) or None, ends[0] if ends else None)
+    return Described(name, " AND ".join(conditions) or None, ends[0] if ends else None)
 
 
 def _name(spec: PartitionSpec, schema: Schema, values: Sequence[Any]) -> str:
@@ -72,10 +76,7 @@ def _conditions(
         elif value is None:
             yield f"{quoted(column)} IS NULL", None
         else:
-            try:
-                yield _condition(field, schema.find_type(field.source_id), quoted(column), value)
-            except (OverflowError, ValueError):  # of the year 10000 or later: nobody can ask for it in Python's words
-                yield None, None
+            yield _condition(field, schema.find_type(field.source_id), quoted(column), value)
 
 
 def _condition(field: PartitionField, kind: IcebergType, column: str, value: Any) -> tuple[str | None, datetime | None]:

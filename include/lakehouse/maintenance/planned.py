@@ -16,7 +16,8 @@ from lakehouse.jobs import Call
 from lakehouse.maintenance.landing_files import Clearing
 from lakehouse.maintenance.landing_steps import cleared
 from lakehouse.maintenance.old_rows import Going, ended
-from lakehouse.maintenance.rewriting import purges, rewrites
+from lakehouse.maintenance.rewrite_step import Scope
+from lakehouse.maintenance.rewriting import rewrites
 from lakehouse.maintenance.step import Plan, Step
 from lakehouse.wording import size
 
@@ -53,16 +54,15 @@ def plan(seen: Seen) -> Plan:
     own = seen.name == seen.contract.dataset
     let_go, held = _old_rows(seen)
     staying = _without_old(seen.health, let_go)
-    packed, later = rewrites(seen.name, seen.policy, staying, seen.open_from, sort=own)
-    purged, unpurged = purges(seen.name, seen.policy, staying, seen.open_from, seen.now, sort=own)
+    rewritten, later = rewrites(Scope(seen.name, seen.policy, own), staying, seen.open_from, seen.now)
     landed, waiting = cleared(seen.contract, seen.clearing, seen.now)
-    steps = [*_properties(seen), *let_go, *purged, *packed, *_manifests(seen), *_expiry(seen)]
+    steps = [*_properties(seen), *let_go, *rewritten, *_manifests(seen), *_expiry(seen)]
     orphans = orphans_due(seen.policy, seen.last_done, seen.now) and seen.health.snapshot_id is not None
     if orphans and seen.orphans_refused:
         later.append(f"files that no version names are not looked for: {seen.orphans_refused}")
     elif orphans:
         steps.append(_orphans(seen))
-    return Plan(table=seen.name, steps=(*steps, *landed), put_off=(*held, *waiting, *unpurged, *later))
+    return Plan(table=seen.name, steps=(*steps, *landed), put_off=(*held, *waiting, *later))
 
 
 def orphans_due(policy: Maintenance, last_done: Mapping[str, datetime], now: datetime) -> bool:

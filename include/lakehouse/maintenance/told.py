@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lakehouse.health.inspected import Inspected
-from lakehouse.maintenance.rewriting import REWRITE_ALL
+from lakehouse.maintenance.purging import REWRITE_ALL
 from lakehouse.maintenance.step import Plan, Step
 from lakehouse.wording import size
 
