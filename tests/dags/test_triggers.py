@@ -220,7 +220,7 @@ def test_a_service_that_hangs_keeps_no_other_from_being_asked():
 
 
 @pytest.mark.parametrize(
-    ("until", "waits"), [("", True), ("2999-01-01T00:00:00+00:00", True), ("2026-01-01T00:00:00+00:00", False)]
+    ("until", "waits"), [("", True), ("2999-01-01T00:00+00:00", True), ("2026-01-01T00:00+00:00", False)]
 )
 def test_who_waits_for_a_lease_until_a_time_waits_no_longer(until, waits):
     from lakehouse.ledger.leases import Lease
