@@ -10,10 +10,14 @@ from lakehouse.jobs import Call, Maintained, MaintainJob
 from lakehouse.naming import CATALOG
 
 _ORPHAN = "orphan_file_location"
+_LISTED = "lakehouse_listed"
 
 
 def maintain(spark: SparkSession, job: MaintainJob) -> Maintained:
     """Call the procedure and return what it says."""
+    if job.call.files:
+        listed = spark.createDataFrame(list(job.call.files), "file_path string, last_modified timestamp")
+        listed.createOrReplaceTempView(_LISTED)
     named, values = _arguments(job)
     return _answer(spark.sql(f"CALL {CATALOG}.system.{job.call.procedure}({', '.join(named)})", args=values).collect())
 
@@ -39,8 +43,10 @@ def _own(call: Call) -> dict[str, Any]:
         case "rewrite_manifests":
             return {"use_caching": False}
         case "remove_orphan_files":
+            if call.files and call.dry_run is False:
+                return {"dry_run": False, "file_list_view": _LISTED}
             # Without prefix_listing it would look for a Hadoop file system of the scheme s3.
-            return {"dry_run": call.dry_run is not False, "prefix_listing": True}
+            return {"dry_run": True, "prefix_listing": True}
         case _:
             return {}
 

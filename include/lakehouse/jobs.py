@@ -125,6 +125,9 @@ class Call(Document):
     older_than: datetime | None = None
     retain_last: int | None = None
     dry_run: bool | None = None
+    files: tuple[tuple[str, datetime], ...] = Field(
+        (), description="Only these may be removed, each with when it was written; without them nothing is."
+    )
 
 
 class MaintainJob(Job):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.sdk import DAG, BaseOperator, CronTriggerTimetable
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
@@ -11,6 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from lakehouse.contracts import contracts
 from lakehouse.errors import Failures, LakehouseError
 from lakehouse.identities import acting_as
+from lakehouse.maintenance.window import begins, is_open
 from lakehouse.naming import SPARK_POOL, maintenance_dag_id
 from lakehouse.roles import Role
 from lakehouse.settings import settings
@@ -18,11 +19,16 @@ from lakehouse_airflow.at_once import DATASET
 from lakehouse_airflow.factory import DEFAULTS
 from lakehouse_airflow.operators import Step, attempt_of, one_sentence
 from lakehouse_airflow.runner import ConnectRunner, Runner, runner
+from lakehouse_airflow.triggers import LEASE_TIMEOUT, LeaseTrigger
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from lakehouse.contracts import AnyContract
+    from lakehouse.maintenance.turn import Busy
+
+# A hot table's next turn comes in an hour.
+PATIENCE = timedelta(minutes=50)
 
 
 def build_maintenance(tier: str, schedule: str) -> DAG | None:
@@ -37,7 +43,7 @@ def build_maintenance(tier: str, schedule: str) -> DAG | None:
         "for each dataset, a slice at a time under the dataset's lease. What was done and why is in each task's log, "
         "and in `lakehouse maintenance log`; what would be done, in `lakehouse maintain --dry-run`. Trigger it with "
         'the conf `{"dataset": "silver.orders"}` for one dataset alone.',
-        schedule=CronTriggerTimetable(schedule, timezone="UTC"),
+        schedule=CronTriggerTimetable(begins(settings().maintenance_window, schedule), timezone="UTC"),
         start_date=datetime(2026, 1, 1, tzinfo=UTC),
         catchup=False,
         max_active_runs=1,
@@ -59,6 +65,12 @@ def only_for(context: Context) -> str | None:
     return (context["dag_run"].conf or {}).get(DATASET)
 
 
+def window_of(context: Context) -> str:
+    """The hours to which this run has to keep; those that were started by hand, or as a table cannot wait, run now."""
+    by_hand = only_for(context) or context["dag_run"].run_type == "manual"
+    return "" if by_hand else settings().maintenance_window
+
+
 class PlanOperator(BaseOperator):
     """Look at the metadata of each table of the tier, and hand on what each dataset needs. No Spark."""
 
@@ -67,12 +79,9 @@ class PlanOperator(BaseOperator):
         self.tier = tier
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
-        from lakehouse.maintenance.window import is_open
-
-        only = only_for(context)
-        waits = not only and context["dag_run"].run_type != "manual"
-        if waits and not is_open(settings().maintenance_window, datetime.now(UTC)):
-            raise AirflowSkipException(f"put off: it is not {settings().maintenance_window} UTC")
+        only, window = only_for(context), window_of(context)
+        if not is_open(window, datetime.now(UTC)):
+            raise AirflowSkipException(f"put off: it is not {window} UTC")
         asked = [one for one in contracts() if one.maintenance.tier == self.tier and only in (None, one.dataset)]
         with one_sentence(), acting_as(Role.MAINTENANCE):
             if only and not asked:
@@ -118,35 +127,56 @@ class PlanOperator(BaseOperator):
 
 
 class MaintainOperator(Step):
-    """Do what the plan says of one dataset, a slice at a time under its lease; one that is being written is put off.
+    """Do what the plan says of one dataset, a slice at a time under its lease; it waits for that without a worker slot.
 
-    A run for this dataset alone waits for the lease instead, without a worker slot.
+    One that is still being written after most of an hour, or once the window is over, is put off. A run for this
+    dataset alone waits for hours.
     """
 
     def __init__(self, *, steps: list[dict[str, Any]], failed: str = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.steps = steps
         self.failed = failed
+        self._taken = 0
+        self._until = ""
 
     def step(self, context: Context) -> Any:
-        from lakehouse.maintenance.carried_out import LeaseHeld, carry_out
+        from lakehouse.maintenance.carried_out import Busy, PutOff, carry_out
         from lakehouse.maintenance.step import Step as Planned
         from lakehouse.maintenance.turn import turn
 
         planned = [Planned.model_validate(one) for one in self.steps]
-        pause = settings().maintenance_pause_seconds
+        pause, window, attempt = settings().maintenance_pause_seconds, window_of(context), attempt_of(context)
         try:
             with turn(self.dataset), acting_as(Role.MAINTENANCE):
                 if self.failed:
                     raise AirflowFailException(f"{self.dataset} could not be planned for: {self.failed}")
-                for line in carry_out(self.contract(), planned, attempt_of(context), self.run_job, pause):
+                done = carry_out(
+                    self.contract(), planned, attempt, self.run_job, pause, window=window, start=self._taken
+                )
+                for line in done:
                     self.log.info("%s", line)
-        except LeaseHeld as held:
-            if not only_for(context):
-                raise AirflowSkipException(f"put off: {held}") from None
-            self.wait_for_lease(attempt_of(context), held)
+        except Busy as busy:
+            self._wait(context, busy)
+        except PutOff as put_off:
+            raise AirflowSkipException(f"put off: {put_off}") from None
         if not planned:
             self.log.info("%s: nothing to do", self.dataset)
+
+    def _wait(self, context: Context, busy: Busy) -> NoReturn:
+        """Leave the worker until the lease is free, and go on with the step that was next; but not for ever."""
+        alone, run = only_for(context), attempt_of(context).run
+        until = "" if alone else self._until or (datetime.now(UTC) + PATIENCE).isoformat()
+        if until and datetime.now(UTC) >= datetime.fromisoformat(until):
+            raise AirflowSkipException(f"put off: {busy}") from None
+        self.log.info("waiting: %s", busy)
+        kwargs = {"taken": busy.taken, "until": until}
+        trigger = LeaseTrigger(self.dataset, run, until)
+        self.defer(trigger=trigger, method_name="resume", kwargs=kwargs, timeout=LEASE_TIMEOUT)
+
+    def resume(self, context: Context, event: Any = None, taken: int = 0, until: str = "") -> Any:
+        self._taken, self._until = taken, until
+        return super().resume(context, event)
 
     def run_job(self, job: Any) -> None:
         """Run a job where maintenance runs: on Spark of its own, if there is one."""

@@ -181,18 +181,19 @@ class CoverageTrigger(IntervalTrigger):
 
 
 class LeaseTrigger(Waiting):
-    """A dataset's lease is free."""
+    """A dataset's lease is free; or it is past the time, as ISO 8601, until which somebody waits for it."""
 
     service = "ledger"
     timeout = LEASE_TIMEOUT
     longest_rest = 5.0  # the holder is at work: it takes seconds, and asking the ledger is cheap
 
-    def __init__(self, dataset: str, owner: str) -> None:
+    def __init__(self, dataset: str, owner: str, until: str = "") -> None:
         super().__init__()
-        self.dataset, self.owner = dataset, owner
+        self.dataset, self.owner, self.until = dataset, owner, until
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        return "lakehouse_airflow.triggers.LeaseTrigger", {"dataset": self.dataset, "owner": self.owner}
+        until = {"until": self.until} if self.until else {}
+        return "lakehouse_airflow.triggers.LeaseTrigger", {"dataset": self.dataset, "owner": self.owner, **until}
 
     def question(self) -> tuple[str, ...]:
         return (self.dataset,)
@@ -206,7 +207,8 @@ class LeaseTrigger(Waiting):
 
     def missing(self, answer: Any) -> str | None:
         free = answer is None or answer.owner == self.owner
-        return None if free else f"{self.awaited()}, which {answer.owner} has"
+        enough = self.until and datetime.now(UTC) >= datetime.fromisoformat(self.until)
+        return None if free or enough else f"{self.awaited()}, which {answer.owner} has"
 
     def awaited(self) -> str:
         return f"the lease of {self.dataset}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -60,23 +60,95 @@ def test_outside_its_window_a_scheduled_run_is_put_off_and_one_by_hand_is_not(se
     assert plan.execute(context()) == []
 
 
-def test_a_dataset_that_is_being_written_is_skipped_and_one_that_should_not_wait_waits_for_it(monkeypatch, turns):
+@pytest.fixture
+def carried(monkeypatch) -> list[dict[str, Any]]:
+    """What was asked to be carried out, of a dataset that somebody writes after the second step."""
+    from lakehouse.maintenance import carried_out
+
+    asked: list[dict[str, Any]] = []
+
+    def busy(*_: object, **how: Any) -> None:
+        asked.append(how)
+        raise carried_out.Busy("silver.orders is being written by a run", 2)
+
+    monkeypatch.setattr(carried_out, "carry_out", busy)
+    return asked
+
+
+def test_a_dataset_that_is_being_written_is_waited_for_most_of_an_hour_and_then_put_off(carried, turns):
     from airflow.sdk.exceptions import AirflowSkipException, TaskDeferred
+
+    from lakehouse_airflow.maintenance import PATIENCE, MaintainOperator
+
+    begun = datetime.now(UTC)
+    with pytest.raises(TaskDeferred) as waiting:
+        MaintainOperator(task_id="maintain", dataset="silver.orders", steps=[]).execute(context())
+    assert turns == ["put off: silver.orders is being written by a run"]
+    given = waiting.value.kwargs
+    until = datetime.fromisoformat(given["until"])
+    assert PATIENCE <= until - begun < timedelta(hours=1)
+    assert (waiting.value.trigger.dataset, waiting.value.trigger.until) == ("silver.orders", given["until"])
+
+    again = MaintainOperator(task_id="maintain", dataset="silver.orders", steps=[])
+    with pytest.raises(TaskDeferred) as still:
+        again.resume(context(), {"ready": "the lease"}, **given)
+    assert still.value.kwargs["until"] == given["until"], "it waits no longer for having been woken"
+    assert [how["start"] for how in carried] == [0, 2], "it goes on with the step that was next"
+    over = {**given, "until": begun.isoformat()}
+    with pytest.raises(AirflowSkipException, match=r"put off: silver\.orders is being written by a run"):
+        MaintainOperator(task_id="maintain", dataset="silver.orders", steps=[]).resume(context(), None, **over)
+
+
+def test_a_run_for_one_dataset_waits_for_its_lease_as_a_pipeline_does(carried):
+    from airflow.sdk.exceptions import TaskDeferred
+
+    from lakehouse_airflow.maintenance import MaintainOperator
+
+    task = MaintainOperator(task_id="maintain", dataset="silver.orders", steps=[])
+    with pytest.raises(TaskDeferred) as waiting:
+        task.execute(context(dataset="silver.orders"))
+    assert waiting.value.trigger.until == ""
+    with pytest.raises(TaskDeferred):
+        task.resume(context(dataset="silver.orders"), None, **waiting.value.kwargs)
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"), [(context(), True), (context("manual"), False), (context(dataset="silver.orders"), False)]
+)
+def test_a_scheduled_run_keeps_to_its_window_to_the_end(setting, carried, given, kept):
+    from airflow.sdk.exceptions import TaskDeferred
+
+    from lakehouse_airflow.maintenance import MaintainOperator
+
+    setting("MAINTENANCE_WINDOW", "22:00-06:00")
+    with pytest.raises(TaskDeferred):
+        MaintainOperator(task_id="maintain", dataset="silver.orders", steps=[]).execute(given)
+    assert [how["window"] for how in carried] == ["22:00-06:00" if kept else ""]
+
+
+def test_what_the_window_leaves_over_is_put_off(monkeypatch, turns):
+    from airflow.sdk.exceptions import AirflowSkipException
 
     from lakehouse.maintenance import carried_out
     from lakehouse_airflow.maintenance import MaintainOperator
 
-    def busy(*_: object) -> None:
-        raise carried_out.LeaseHeld("silver.orders is being written by a run")
+    def closed(*_: object, **__: object) -> None:
+        raise carried_out.WindowClosed("it is not 22:00-06:00 UTC any more; 2 steps are left", 1)
 
-    monkeypatch.setattr(carried_out, "carry_out", busy)
-    task = MaintainOperator(task_id="maintain", dataset="silver.orders", steps=[])
-    with pytest.raises(AirflowSkipException, match=r"put off: silver\.orders is being written by a run"):
-        task.execute(context())
-    assert turns == ["put off: silver.orders is being written by a run"]
-    with pytest.raises(TaskDeferred) as waiting:
-        task.execute(context(dataset="silver.orders"))
-    assert waiting.value.trigger.dataset == "silver.orders"
+    monkeypatch.setattr(carried_out, "carry_out", closed)
+    with pytest.raises(AirflowSkipException, match="put off: it is not 22:00-06:00 UTC any more"):
+        MaintainOperator(task_id="maintain", dataset="silver.orders", steps=[]).execute(context())
+    assert turns == ["put off: it is not 22:00-06:00 UTC any more; 2 steps are left"]
+
+
+def test_a_window_moves_the_daily_turn_to_its_beginning(parse, parsed):
+    moved = parse(maintenance_window="22:30-02:00")
+    assert cron(parsed) == "0 3 * * *"
+    assert cron(moved) == "30 22 * * *"
+
+
+def cron(parsed: Any) -> str:
+    return str(parsed["dags"]["maintenance_daily"]["timetable"]["__var"]["expression"])
 
 
 def test_maintenance_may_have_a_connect_server_of_its_own(setting, monkeypatch):

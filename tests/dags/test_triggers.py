@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -63,6 +64,11 @@ def asking() -> type:
         ("LandingTrigger", LANDING, "landing/orders/2026-01-01/"),
         ("CoverageTrigger", {"dataset": "bronze.orders", "interval": DAY}, f"bronze.orders to hold {DAY}"),
         ("LeaseTrigger", {"dataset": "silver.orders", "owner": "run"}, "the lease of silver.orders"),
+        (
+            "LeaseTrigger",
+            {"dataset": "silver.orders", "owner": "run", "until": "2026-01-01T00:00:00+00:00"},
+            "the lease of silver.orders",
+        ),
     ],
 )
 def test_a_trigger_arrives_in_the_triggerer_as_it_was_sent(name, given, awaited):
@@ -211,3 +217,14 @@ def test_a_service_that_hangs_keeps_no_other_from_being_asked():
 
     assert asyncio.run(other_is_answered()) == "here"
     assert polling._threads("hangs")._max_workers == polling.THREADS
+
+
+@pytest.mark.parametrize(
+    ("until", "waits"), [("", True), ("2999-01-01T00:00+00:00", True), ("2026-01-01T00:00+00:00", False)]
+)
+def test_who_waits_for_a_lease_until_a_time_waits_no_longer(until, waits):
+    from lakehouse.ledger.leases import Lease
+    from lakehouse_airflow.triggers import LeaseTrigger
+
+    held = Lease("silver.orders", "another run", "another run#1", datetime(2999, 1, 1, tzinfo=UTC))
+    assert (LeaseTrigger("silver.orders", "a run", until).missing(held) is not None) is waits

@@ -16,7 +16,7 @@ from pyiceberg.exceptions import ForbiddenError
 
 from lakehouse.catalog import NotAllowed, catalog, catalog_of
 from lakehouse.identities import acting_as, identity
-from lakehouse.maintenance.orphans import _locations
+from lakehouse.maintenance.orphans import _places
 from lakehouse.naming import ARCHIVE, CLEARED, NAMESPACES
 from lakehouse.query import EXTENSIONS, QueryError, run_sql
 from lakehouse.roles import Role
@@ -187,7 +187,7 @@ def test_maintenance_sees_the_tables_of_others_whose_files_it_must_not_take_for_
     try:
         made = catalog().create_table(f"{name}.mine", pa.schema([("n", pa.int64())]))
         with acting_as(Role.MAINTENANCE):
-            assert _locations()[f"{name}.mine"] == made.location()
+            assert made.location() in _places()[f"{name}.mine"]
     finally:
         drop_namespace(name)
 

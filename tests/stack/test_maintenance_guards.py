@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from threading import Thread
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.table import Table
+from pyiceberg.typedef import Record
 
+from lakehouse.catalog import catalog
 from lakehouse.jobs import Call
+from lakehouse.ledger import maintenance as log
 from lakehouse.maintenance import acts, carried_out
 from lakehouse.maintenance.carried_out import carry_out
+from lakehouse.maintenance.orphans import refusal
 from lakehouse.maintenance.reachable import check, listed
 from lakehouse.maintenance.step import Operation, Step
 from lakehouse.pins import pin, pins
@@ -24,7 +30,7 @@ from tests.stack.harness import eventually
 from tests.stack.proxy import proxied
 from tests.stack.shop import in_session
 from tests.stack.tables import loaded
-from tests.stack.worn import UPDATES, Worn, in_days, keep, key_in, put_aged, worn_table
+from tests.stack.worn import DAYS, UPDATES, Worn, in_days, keep, key_in, put_aged, worn_table
 
 ON_AND_OFF = pytest.mark.parametrize("guarded", [True, False], ids=["guarded", "off"])
 
@@ -125,3 +131,87 @@ def test_files_of_a_write_that_ignores_the_lease_and_is_not_done_stay(worn, spar
     there = f"s3://lake/{key_in(worn, 'in-flight.parquet')}" in set(listed(loaded(worn.name).location()))
     assert there is guarded
     worn.holds_its_rows()
+
+
+def test_only_files_that_were_listed_and_looked_at_again_are_removed(worn, spark):
+    """One that is as old, and that no version names, comes between the list and the removal."""
+    put_aged(key_in(worn, "listed.parquet"), 10)
+    jobs: list[Call] = []
+
+    def run(job: Any) -> None:
+        jobs.append(job.call)
+        if not job.call.dry_run:
+            put_aged(key_in(worn, "unlisted.parquet"), 10)
+        in_session(spark)(job)
+
+    (line,) = keep(worn.contract(), run, "remove_orphan_files")
+    assert "1 files removed" in line
+    there = {path.rsplit("/", 1)[1] for path in listed(loaded(worn.name).location())}
+    assert "unlisted.parquet" in there
+    assert "listed.parquet" not in there
+    assert [[path.rsplit("/", 1)[1] for path, _ in call.files] for call in jobs] == [[], ["listed.parquet"]]
+    worn.holds_its_rows()
+
+
+def test_a_file_of_the_list_that_a_version_names_by_then_stays(worn, spark):
+    """Somebody who knows of no lease commits it after it was looked at: Iceberg looks once more."""
+    key = key_in(worn, "named.parquet")
+    put_aged(key, 10)
+    found = loaded(worn.name)
+
+    def run(job: Any) -> None:
+        if not job.call.dry_run:
+            name_file(found, f"s3://lake/{key}")
+        in_session(spark)(job)
+
+    (line,) = keep(worn.contract(), run, "remove_orphan_files")
+    assert "0 files removed" in line
+    assert f"s3://lake/{key}" in set(listed(found.location()))
+
+
+def name_file(found: Table, path: str) -> None:
+    day = Record((DAYS[0] - date(1970, 1, 1)).days)
+    one = DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=path,
+        file_format=FileFormat.PARQUET,
+        partition=day,
+        record_count=1,
+        file_size_in_bytes=11,
+    )
+    one.spec_id = found.spec().spec_id
+    with found.transaction() as change, change.update_snapshot().fast_append() as added:
+        added.append_data_file(one)
+
+
+@pytest.mark.parametrize("setting", ["write.data.path", "write.metadata.path", "write.object-storage.path"])
+def test_a_folder_into_which_a_table_of_a_deep_namespace_writes_is_never_swept(worn, setting):
+    above = f"sandbox_{uuid4().hex[:8]}"
+    name, folder = f"{above}.deep.other", loaded(worn.name).location()
+    catalog().create_namespace(above)
+    catalog().create_namespace(f"{above}.deep")
+    assert refusal(worn.name, loaded(worn.name)) == ""
+    catalog().create_table(name, loaded(worn.name).schema(), properties={setting: f"{folder}/theirs"})
+    try:
+        assert f"is shared with {name}" in refusal(worn.name, loaded(worn.name))
+    finally:
+        catalog().drop_table(name)
+        catalog().drop_namespace(f"{above}.deep")
+        catalog().drop_namespace(above)
+
+
+def test_what_was_refused_counts_as_looked_for_and_a_failed_look_for_a_day(worn):
+    operation, measured = "remove_orphan_files", worn.health()
+    for outcome, hours, counts in (
+        ("begun", 0, False),
+        ("failed: Spark is gone", 0, False),
+        ("put off: somebody is writing", 0, False),
+        ("failed to look: Spark is gone", 25, False),
+        ("failed to look: Spark is gone", 23, True),
+        ("refused: its folder is shared", 24 * 300, True),
+        (log.DONE, 24 * 300, True),
+    ):
+        row = log.begin(worn.name, operation, "a test", measured, 50)
+        log.close(row, outcome, 1.0, at=datetime.now(UTC) - timedelta(hours=hours))
+        assert (operation in log.last_done(worn.name)) is counts, outcome
+        log.close(row, "failed", 1.0)

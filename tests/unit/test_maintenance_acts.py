@@ -17,10 +17,9 @@ from lakehouse.maintenance import acts, carried_out, orphans
 from lakehouse.maintenance.expiry import bounds, expirable
 from lakehouse.maintenance.narrowed import narrowed
 from lakehouse.maintenance.planned import TooYoung
-from lakehouse.maintenance.reachable import FilesMissing
 from lakehouse.maintenance.step import Step
 from lakehouse.plan import Attempt
-from tests.unit.iceberg_tables import append, catalog, file, replace, set_ref, versions
+from tests.unit.iceberg_tables import catalog, replace, set_ref, versions
 
 DAY = timedelta(days=1)
 ORDERS = contract("silver.orders")
@@ -103,12 +102,13 @@ def test_an_old_plan_removes_no_files_that_are_too_young_by_now_and_lists_them_f
 
 @pytest.mark.parametrize("is_shared", [False, True])
 def test_a_folder_that_is_shared_since_the_plan_was_made_is_not_swept(table, tmp_path, monkeypatch, is_shared):
-    answer = Maintained(counters={}, files=("s3://lake/silver/orders/data/strange.parquet",))
+    strange, old = "s3://lake/silver/orders/data/strange.parquet", datetime(2026, 1, 1, tzinfo=UTC)
     known = catalog(tmp_path)
     if is_shared:
         known.create_table("silver.other", table.schema(), location=f"{table.location()}/inside")
-    monkeypatch.setattr(acts, "_called", lambda *_: answer)
+    monkeypatch.setattr(acts, "_called", lambda *_: Maintained(counters={}, files=(strange,)))
     monkeypatch.setattr(orphans, "catalog", lambda: known)
+    monkeypatch.setattr(orphans, "written", lambda _: [(strange, old), ("s3://lake/silver/orders/unlisted", old)])
     monkeypatch.setattr(orphans, "mixed", lambda *_: "")  # its data files are only named, and lie elsewhere
     asked = step("remove_orphan_files", older_than=datetime.now(UTC), dry_run=True)
     tools = acts.Tools("silver.orders", ATTEMPT, print, 0)
@@ -116,20 +116,21 @@ def test_a_folder_that_is_shared_since_the_plan_was_made_is_not_swept(table, tmp
         with pytest.raises(orphans.NoOrphans, match=r"is shared with silver\.other"):
             acts.look_for_orphans(table, asked, tools)
     else:
-        assert acts.look_for_orphans(table, asked, tools) == answer
+        found = acts.look_for_orphans(table, asked, tools).call
+        assert (found.files, found.dry_run) == (((strange, old),), True)
 
 
-def test_files_are_listed_first_and_removed_only_if_there_are_any(monkeypatch):
-    calls: list[bool | None] = []
+def test_files_are_listed_first_and_only_these_are_removed_if_there_are_any(monkeypatch):
+    calls: list[Call] = []
     monkeypatch.setattr(leases, "renew", lambda *_: True)
-    monkeypatch.setattr(acts, "_called", lambda _step, call, *_: calls.append(call.dry_run))
-    asked = step("remove_orphan_files", older_than=datetime.now(UTC), dry_run=True)
-    tools = acts.Tools("silver.orders", ATTEMPT, print, 0)
-    nothing = Maintained(counters={"files": 0})
-    assert acts.act(ORDERS, asked, tools, nothing) == nothing
+    monkeypatch.setattr(acts, "_called", lambda _step, call, *_: calls.append(call))
+    tools, now = acts.Tools("silver.orders", ATTEMPT, print, 0), datetime.now(UTC)
+    asked = step("remove_orphan_files", older_than=now, dry_run=True)
+    assert acts.act(ORDERS, asked, tools) == Maintained(counters={})
     assert calls == []
-    acts.act(ORDERS, asked, tools, Maintained(counters={}, files=("s3://lake/a",)))
-    assert calls == [False]
+    listed = step("remove_orphan_files", older_than=now, dry_run=True, files=(("s3://lake/a", now),))
+    acts.act(ORDERS, listed, tools)
+    assert [(call.dry_run, call.files) for call in calls] == [(False, (("s3://lake/a", now),))]
 
 
 @pytest.fixture
@@ -205,9 +206,7 @@ def a_while_later() -> datetime:
 def test_no_job_is_begun_without_the_lease(monkeypatch):
     monkeypatch.setattr(leases, "renew", lambda *_: False)
     with pytest.raises(acts.LeaseLost):
-        acts.act(
-            ORDERS, step("rewrite_manifests"), acts.Tools("silver.orders", ATTEMPT, print, 0), Maintained(counters={})
-        )
+        acts.act(ORDERS, step("rewrite_manifests"), acts.Tools("silver.orders", ATTEMPT, print, 0))
 
 
 def test_what_may_go_is_judged_by_the_ledgers_clock(table, monkeypatch):
@@ -216,82 +215,3 @@ def test_what_may_go_is_judged_by_the_ledgers_clock(table, monkeypatch):
     monkeypatch.setattr(carried_out, "_take", lambda *given: clocks.append(given[-1]) or ("", True))
     list(carried_out.carry_out(ORDERS, [step("rewrite_manifests")], ATTEMPT, print))
     assert clocks == [database.now]
-
-
-class Taking:
-    """A step on a table in files: what is asked of Spark, what is kept in the ledger, and when the lease is held."""
-
-    def __init__(self, monkeypatch, found) -> None:
-        self.asked: list[Step] = []
-        self.outcomes: list[str] = []
-        self.held = False
-        self.measured_under_lease: list[str] = []
-        self.wrong: Exception | None = None
-        self.missing: Exception | None = None
-        measure = carried_out.health
-        for name, instead in {
-            "_table": lambda _: found,
-            "_keep": lambda *_: None,
-            "act": self.act,
-            "check_files": self.check_files,
-            "health": lambda *given: self.noted("health") or measure(*given),
-        }.items():
-            monkeypatch.setattr(carried_out, name, instead)
-        monkeypatch.setattr(carried_out.log, "begin", lambda *_: 1)
-        monkeypatch.setattr(carried_out.log, "close", lambda _row, outcome, *_, **__: self.outcomes.append(outcome))
-        monkeypatch.setattr(carried_out.measures, "record", lambda *_: None)
-        monkeypatch.setattr(leases, "acquire", lambda *_, **__: setattr(self, "held", True) or True)
-        monkeypatch.setattr(leases, "release", lambda *_: setattr(self, "held", False))
-        monkeypatch.setattr(leases, "renew", lambda *_: True)
-
-    def take(self, one: Step, now: datetime) -> None:
-        carried_out._take(ORDERS, one, acts.Tools("silver.orders", ATTEMPT, print, 0), lambda: now)
-
-    def act(self, _contract: object, one: Step, *_: object) -> Maintained:
-        assert self.held, "a step is taken under the lease"
-        self.asked.append(one)
-        if self.wrong:
-            raise self.wrong
-        return Maintained(counters={})
-
-    def check_files(self, *_: object) -> int:
-        self.noted("files")
-        if self.missing:
-            raise self.missing
-        return 0
-
-    def noted(self, what: str) -> None:
-        if self.held:
-            self.measured_under_lease.append(what)
-
-
-def test_a_step_is_narrowed_when_it_is_taken(table, monkeypatch):
-    found, now = Taking(monkeypatch, table), datetime.now(UTC) + 30 * DAY
-    old = step("expire_snapshots", older_than=now, retain_last=1)
-    found.take(old, now)
-    assert found.asked == [narrowed(old, ORDERS, table.metadata, now)] != [old]
-
-
-def test_nothing_is_measured_or_proven_while_a_writer_would_wait(table, monkeypatch):
-    found = Taking(monkeypatch, table)
-    found.take(step("rewrite_manifests"), a_while_later())
-    assert found.outcomes == ["done"]
-    assert found.measured_under_lease == []
-
-
-def test_a_table_that_was_written_since_it_was_measured_is_measured_again_under_the_lease(table, monkeypatch):
-    found = Taking(monkeypatch, table)
-    monkeypatch.setattr(
-        leases, "acquire", lambda *_, **__: append(table, [file("more", 1)]) or found.__setattr__("held", 1) or True
-    )
-    found.take(step("rewrite_manifests"), a_while_later())
-    assert found.measured_under_lease == ["health"]
-
-
-@pytest.mark.parametrize("missing", [None, FilesMissing("a file is gone")])
-def test_a_step_that_failed_is_looked_at_for_files_that_it_took_along(table, monkeypatch, missing):
-    found = Taking(monkeypatch, table)
-    found.wrong, found.missing = ValueError("Spark is gone"), missing
-    with pytest.raises(type(missing or found.wrong)):
-        found.take(step("rewrite_manifests"), a_while_later())
-    assert found.outcomes == [f"failed: {missing or found.wrong}"]

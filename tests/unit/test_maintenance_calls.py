@@ -11,6 +11,7 @@ from lakehouse.jobs import Call, MaintainJob
 from spark_jobs.maintain import _arguments
 
 OLD = datetime(2026, 1, 1, tzinfo=UTC)
+ORPHANS = (("s3://lake/gold/x/data/a.parquet", OLD),)
 
 
 def asked(**call: Any) -> tuple[list[str], dict[str, Any]]:
@@ -31,8 +32,12 @@ def asked(**call: Any) -> tuple[list[str], dict[str, Any]]:
             {"older_than": OLD, "retain_last": 1},
         ),
         (
-            {"procedure": "remove_orphan_files", "older_than": OLD, "dry_run": False},
-            {"older_than": OLD, "dry_run": False, "prefix_listing": True},
+            {"procedure": "remove_orphan_files", "older_than": OLD, "dry_run": True},
+            {"older_than": OLD, "dry_run": True, "prefix_listing": True},
+        ),
+        (
+            {"procedure": "remove_orphan_files", "older_than": OLD, "dry_run": False, "files": ORPHANS},
+            {"older_than": OLD, "dry_run": False, "file_list_view": "lakehouse_listed"},
         ),
     ],
 )
@@ -42,8 +47,9 @@ def test_each_procedure_gets_its_arguments_as_parameters(call, values):
     assert named == [f"{name} => :{name}" for name in given]
 
 
-def test_orphans_are_only_listed_unless_it_is_said_that_they_go():
-    assert asked(procedure="remove_orphan_files", older_than=OLD)[1]["dry_run"] is True
+@pytest.mark.parametrize("more", [{}, {"dry_run": False}, {"files": ORPHANS}])
+def test_orphans_are_only_listed_unless_it_is_said_that_they_go_and_which(more):
+    assert asked(procedure="remove_orphan_files", older_than=OLD, **more)[1]["dry_run"] is True
 
 
 def test_options_are_parameters_too():

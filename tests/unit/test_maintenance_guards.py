@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from pyiceberg.catalog import Catalog
 from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.update import SetLocationUpdate
 
 from lakehouse.maintenance import orphans
 from lakehouse.maintenance.expiry import expirable
-from lakehouse.maintenance.orphans import NoOrphans, confirm, mixed, shared
+from lakehouse.maintenance.orphans import NoOrphans, confirm, mixed, refusal, shared, still_old
 from lakehouse.maintenance.proof import RowsChanged, check_rows
 from lakehouse.maintenance.reachable import outside, reachable
-from lakehouse.maintenance.window import is_open
-from tests.unit.iceberg_tables import append, file, replace, set_ref, versions
+from lakehouse.maintenance.window import begins, is_open
+from tests.unit.iceberg_tables import append, catalog, file, replace, set_ref, versions
 
 HOUR = timedelta(hours=1)
 
@@ -80,7 +83,7 @@ def test_a_file_that_is_named_under_another_scheme_is_stopped_twice(monkeypatch,
     """With both guards off its removal would go on."""
     named = "s3a://lake/silver/orders/data/named.parquet"
     found = SimpleNamespace(location=lambda: "s3://lake/silver/orders")
-    monkeypatch.setattr(orphans, "_locations", dict)
+    monkeypatch.setattr(orphans, "_places", dict)
     monkeypatch.setattr(orphans, "reachable", lambda _: [named])
     for guard in off:
         monkeypatch.setattr(orphans, guard, lambda *_: "")
@@ -100,8 +103,48 @@ def test_a_file_that_is_named_under_another_scheme_is_stopped_twice(monkeypatch,
     ],
 )
 def test_a_folder_that_another_table_uses_is_shared(other, is_shared):
-    known = {"silver.orders": "s3://lake/silver/orders", "x.other": other}
+    known = {"silver.orders": ["s3://lake/silver/orders"], "x.other": ["s3://lake/x/other", other]}
     assert ("shared with x.other" in shared("silver.orders", "s3://lake/silver/orders", known)) is is_shared
+
+
+@pytest.mark.parametrize(
+    "setting", ["write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path"]
+)
+@pytest.mark.parametrize("namespace", ["silver", "deep.deeper.deepest"])
+def test_a_folder_into_which_another_table_writes_is_shared_however_deep_that_table_lies(
+    table, tmp_path, monkeypatch, setting, namespace
+):
+    known = with_namespaces(tmp_path, namespace)
+    monkeypatch.setattr(orphans, "catalog", lambda: known)
+    assert "shared" not in refusal("silver.orders", table)
+    inside = {setting: f"{table.location()}/theirs"}
+    known.create_table(f"{namespace}.other", table.schema(), location=f"file://{tmp_path}/elsewhere", properties=inside)
+    assert f"is shared with {namespace}.other" in refusal("silver.orders", table)
+
+
+def test_a_folder_in_which_another_table_was_before_it_moved_is_shared(table, tmp_path, monkeypatch):
+    known = catalog(tmp_path)
+    monkeypatch.setattr(orphans, "catalog", lambda: known)
+    other = known.create_table("silver.other", table.schema(), location=f"{table.location()}/theirs")
+    append(other, [file("theirs", 5, day=None)])
+    known.commit_table(other, (), (SetLocationUpdate(location=f"file://{tmp_path}/elsewhere"),))
+    assert known.load_table("silver.other").location() == f"file://{tmp_path}/elsewhere"
+    assert "is shared with silver.other" in refusal("silver.orders", table)
+
+
+def with_namespaces(folder: Path, deepest: str) -> Catalog:
+    known, parts = catalog(folder), deepest.split(".")
+    for depth in range(len(parts)):
+        known.create_namespace_if_not_exists(".".join(parts[: depth + 1]))
+    return known
+
+
+def test_only_files_that_are_there_and_old_enough_are_confirmed(table, monkeypatch):
+    old, young = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 9, tzinfo=UTC)
+    there = [("s3://lake/a", old), ("s3://lake/b", young), ("s3://lake/nobody asked", old)]
+    monkeypatch.setattr(orphans, "written", lambda _: there)
+    found = still_old(table, ["s3://lake/a", "s3://lake/b", "s3://lake/gone"], datetime(2026, 1, 5, tzinfo=UTC))
+    assert found == (("s3://lake/a", old),)
 
 
 def test_files_under_another_scheme_are_mixed():
@@ -141,3 +184,22 @@ def test_rows_that_somebody_else_adds_meanwhile_are_not_taken_for_a_change(table
 )  # fmt: skip
 def test_a_window_may_reach_over_midnight(window, hour, opened):
     assert is_open(window, datetime(2026, 6, 1, hour, 15, tzinfo=UTC)) is opened
+
+
+def test_a_window_is_of_utc_whatever_the_clock_says():
+    noon = datetime(2026, 6, 1, 12, 15, tzinfo=timezone(timedelta(hours=9)))
+    assert is_open("03:00-04:00", noon)
+
+
+@pytest.mark.parametrize("schedule", ["0 * * * *", "0 3 * * *", "0 4 * * 0"])
+@pytest.mark.parametrize("window", ["22:00-02:00", "22:10-22:50", "01:30-05:00", "00:00-23:59"])
+def test_each_tier_begins_at_a_time_when_the_window_is_open(window, schedule):
+    minute, hour, *days = begins(window, schedule).split()
+    hours = range(24) if hour == "*" else [int(hour)]
+    assert any(is_open(window, datetime(2026, 6, 1, at, int(minute), tzinfo=UTC)) for at in hours)
+    assert days == schedule.split()[2:]
+    assert (hour == "*") is ("* * * *" in schedule)
+
+
+def test_without_a_window_a_tier_begins_when_its_dag_says():
+    assert begins("", "0 4 * * 0") == "0 4 * * 0"

@@ -18,6 +18,7 @@ from lakehouse.health.score import score
 from lakehouse.ledger import database
 from lakehouse.maintenance import seen
 from lakehouse.maintenance.planned import Seen, plan
+from lakehouse.maintenance.step import Plan
 from lakehouse.maintenance.told import INTRODUCTION, lines, total
 from tests.unit.iceberg_tables import MEGABYTE, append, days, file, made
 
@@ -41,14 +42,25 @@ def test_a_plan_is_told_in_words_that_need_no_explanation(tmp_path):
     assert "4. Remove files that nobody uses." in text
     for word in ("manifest", "snapshot", "compact", "binpack", "orphan", "iceberg"):
         assert not re.search(word, INTRODUCTION + text, re.IGNORECASE), word
-    assert total(list(decided.steps)) == "4 steps on 1 table; about 48 MB would be read and written again."
+    assert total([decided]) == "4 steps on 1 table; about 48 MB would be read and written again."
 
 
 def test_a_healthy_table_is_told_so(tmp_path):
     found = health(made(tmp_path))
     looked_at = Inspected("silver.orders", ORDERS, found, score(found, ORDERS.maintenance, ORDERS.retention, NOW))
     assert list(lines(looked_at, plan(Seen("silver.orders", ORDERS, found, NOW))))[1:] == ["  Nothing to do."]
-    assert total([]) == "All tables are as they should be."
+    assert total([Plan(table="silver.orders")]) == "All tables are as they should be."
+    assert total([]) == "There is no table yet."
+    waiting = Plan(table="silver.orders", put_off=("a day is still being written",))
+    assert total([waiting]) == "Nothing is to be done now; what has to wait is named above."
+
+
+def test_a_long_sentence_is_told_in_lines_that_a_screen_holds(tmp_path):
+    found = health(made(tmp_path))
+    looked_at = Inspected("silver.orders", ORDERS, found, score(found, ORDERS.maintenance, ORDERS.retention, NOW))
+    told = list(lines(looked_at, Plan(table="silver.orders", put_off=("somebody has yet to take them " * 9,))))
+    assert len(told) > 3
+    assert all(len(line) < 120 for line in told)
 
 
 @pytest.fixture

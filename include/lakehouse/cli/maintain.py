@@ -18,7 +18,7 @@ from lakehouse.wording import size
 
 if TYPE_CHECKING:
     from lakehouse.contracts import AnyContract
-    from lakehouse.maintenance.step import Step
+    from lakehouse.maintenance.step import Plan, Step
 
 maintenance = typer.Typer(no_args_is_help=True)
 
@@ -39,38 +39,41 @@ def maintain(
     asked = [owner(table, contracts())] if table else contracts()
     if dry_run and not as_json:
         typer.echo(f"{INTRODUCTION}\n")
-    everything: list[Step] = []
+    everything: list[Plan] = []
     failures = Failures()
     for contract in asked:
         with failures.of(contract.dataset):
             found = list(plans(contract, now(), only=table))
-            steps = [step for _, plan in found for step in plan.steps]
-            everything += steps
+            everything += [plan for _, plan in found]
             for inspected, plan in found if not as_json else ():
                 typer.echo("\n".join(lines(inspected, plan)))
             if not dry_run:
+                steps = [step for _, plan in found for step in plan.steps]
                 _act(contract, steps, whole=table in (None, contract.dataset))
     if as_json:
-        typer.echo(json.dumps([step.model_dump(mode="json") for step in everything], indent=2))
+        typer.echo(json.dumps([plan.model_dump(mode="json") for plan in everything], indent=2))
     elif dry_run:
-        typer.echo(f"\n{total(everything)}" + (" Do it: the same without --dry-run." if everything else ""))
+        needed = any(plan.steps for plan in everything)
+        typer.echo(f"\n{total(everything)}" + (" Do it: the same without --dry-run." if needed else ""))
     failures.check()
 
 
 def _act(contract: AnyContract, steps: list[Step], *, whole: bool) -> None:
     """Carry the steps out; a dataset that is being written is left for another time. A companion alone is no turn."""
     from lakehouse.local_jobs import run_maintenance
-    from lakehouse.maintenance.carried_out import LeaseHeld, carry_out
+    from lakehouse.maintenance.carried_out import PutOff, carry_out
     from lakehouse.maintenance.turn import turn
     from lakehouse.plan import Attempt
+    from lakehouse.settings import settings
 
     attempt = Attempt(f"cli/{getpass.getuser()}/{uuid4().hex}", 1)
     try:
         with turn(contract.dataset) if whole else nullcontext():
-            for line in carry_out(contract, steps, attempt, run_maintenance):
+            pause = settings().maintenance_pause_seconds
+            for line in carry_out(contract, steps, attempt, run_maintenance, pause):
                 typer.echo(line)
-    except LeaseHeld as held:
-        typer.echo(f"put off: {held}")
+    except PutOff as put_off:
+        typer.echo(f"put off: {put_off}")
 
 
 @maintenance.command("log")

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import and_, func, insert, or_, select, update
 
 from lakehouse.health.model import TableHealth
 from lakehouse.ledger.database import engine
 from lakehouse.ledger.database import maintenance as history
 
-BEGUN, DONE = "begun", "done"
+BEGUN, DONE, REFUSED, UNSEEN = "begun", "done", "refused", "failed to look"
+_LOOKS_AGAIN = timedelta(days=1)  # after a look that failed, and may have cost as much as one that did not
 
 
 def begin(table: str, operation: str, reason: str, before: TableHealth, score: int) -> int:
@@ -40,10 +41,12 @@ def close(number: int, outcome: str, seconds: float, **found: Any) -> None:
 
 
 def last_done(table: str) -> dict[str, datetime]:
-    """When each operation was last done to the table."""
+    """When each operation was last done to the table, or refused after a look; for a day, when a look failed."""
+    seen = or_(history.c.outcome == DONE, history.c.outcome.startswith(f"{REFUSED}: "))
+    lately = and_(history.c.outcome.startswith(f"{UNSEEN}: "), history.c.at > func.now() - _LOOKS_AGAIN)
     statement = (
         select(history.c.operation, func.max(history.c.at).label("at"))
-        .where(history.c.table_name == table, history.c.outcome == DONE)
+        .where(history.c.table_name == table, or_(seen, lately))
         .group_by(history.c.operation)
     )
     with engine().connect() as connection:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 
 from pyiceberg.table import Table
@@ -19,7 +20,7 @@ from lakehouse.jobs import Call, Maintained, MaintainJob
 from lakehouse.ledger import leases
 from lakehouse.maintenance.clearing import clear
 from lakehouse.maintenance.old_rows import let_go
-from lakehouse.maintenance.orphans import look_again
+from lakehouse.maintenance.orphans import look_again, still_old
 from lakehouse.maintenance.readers import not_yet_taken, readers
 from lakehouse.maintenance.step import Step
 from lakehouse.plan import Attempt
@@ -28,6 +29,7 @@ from lakehouse.retention import versions_at_rest
 from lakehouse.steps import LeaseHeld, leased
 
 RunJob = Callable[[MaintainJob], None]
+_NOTHING = Maintained(counters={})
 
 
 class LeaseLost(LakehouseError):
@@ -48,26 +50,32 @@ def lost(dataset: str) -> LeaseLost:
     return LeaseLost(f"maintenance of {dataset} stops: its lease was lost, and somebody else may be writing")
 
 
-def look_for_orphans(found: Table, step: Step, tools: Tools) -> Maintained:
-    """The files that no version names, looked at by other means than those that found them. Removes nothing."""
-    listed = _called(step, _call(step), "list", tools)
-    if listed.files:
-        look_again(step.table, found, listed.files)
-    return listed
+def look_for_orphans(found: Table, step: Step, tools: Tools) -> Step:
+    """The step with the files that no version names, looked at by other means than those that found them.
+
+    Removes nothing.
+    """
+    call = _call(step)
+    listed = _called(step, call, "list", tools).files
+    files: tuple[tuple[str, datetime], ...] = ()
+    if listed and call.older_than:
+        look_again(step.table, found, listed)
+        files = still_old(found, listed, call.older_than)
+    return step.model_copy(update={"call": call.model_copy(update={"files": files})})
 
 
-def act(contract: AnyContract, step: Step, tools: Tools, listed: Maintained) -> Maintained:
-    """Do it, if the lease is still ours; of orphans, what was `listed` before."""
+def act(contract: AnyContract, step: Step, tools: Tools) -> Maintained:
+    """Do it, if the lease is still ours; of orphans only those go that the step names."""
     if step.operation == "set_properties":
         return _set_properties(step)
     if step.operation == "delete_old_rows":
         return _let_go(step, tools)
     if step.operation == "clear_landing":
-        return clear(contract, step, partial(_still_ours, tools)) if isinstance(contract, Bronze) else listed
+        return clear(contract, step, partial(_still_ours, tools)) if isinstance(contract, Bronze) else _NOTHING
     call = _call(step)
     if step.operation == "remove_orphan_files":
-        if not listed.files:
-            return listed
+        if not call.files:
+            return _NOTHING
         call = call.model_copy(update={"dry_run": False})
     _still_ours(tools)
     if step.operation != "expire_snapshots":
@@ -87,7 +95,7 @@ def _let_go(step: Step, tools: Tools) -> Maintained:
     Nobody who reads them works meanwhile, nor undoes what was made from them.
     """
     if step.rows_from is None:
-        return Maintained(counters={})
+        return _NOTHING
     before, everything, found = step.rows_from, loaded(), _there(step)
     mark = naming.job_key(tools.dataset, tools.attempt.id, _verb(step, "", tools))
     # A reader may be kept by a task of the same run: its lease is not ours for that.
@@ -99,7 +107,7 @@ def _let_go(step: Step, tools: Tools) -> Maintained:
             _still_ours(tools)
             return let_go(step.table, found, before, mark, lambda: not_yet_taken(step.table, before, everything))
     except (LeaseHeld, MainMoved):  # a reader is at work, or somebody who knows of no lease: another time
-        return Maintained(counters={})
+        return _NOTHING
 
 
 def _there(step: Step) -> Table:

@@ -27,10 +27,13 @@ from lakehouse.maintenance.acts import LeaseLost, RunJob, Tools, act, look_for_o
 from lakehouse.maintenance.clearing import settle_begun
 from lakehouse.maintenance.landing_steps import went
 from lakehouse.maintenance.narrowed import narrowed
+from lakehouse.maintenance.orphans import NoOrphans
 from lakehouse.maintenance.proof import RowsChanged, check_rows, own_versions
 from lakehouse.maintenance.reachable import FilesMissing
 from lakehouse.maintenance.reachable import check as check_files
 from lakehouse.maintenance.step import Step
+from lakehouse.maintenance.turn import Busy, PutOff, WindowClosed
+from lakehouse.maintenance.window import is_open
 from lakehouse.plan import Attempt, settle
 from lakehouse.provenance import lets_go
 from lakehouse.retention import drop_old_branches, keep_inputs
@@ -51,6 +54,7 @@ class Taken:
     started: float = field(default_factory=time.monotonic)
     row: int | None = None
     answer: Maintained = field(default_factory=lambda: Maintained(counters={}))
+    acting: bool = False  # it may have changed something
     left: Table | None = None  # as the step left it; others may have written since
     lease_seconds: float = 0.0
 
@@ -66,23 +70,42 @@ def carry_out(
     run: RunJob,
     pause: float = 0.0,
     clock: Clock = ledger_time,
+    *,
+    window: str = "",
+    start: int = 0,
 ) -> Iterator[str]:
-    """Take the steps one after the other; a line for each that is done.
+    """Take the steps one after the other, from number `start` on; a line for each that is done.
 
     The lease is held for one step at a time. In between it is free for `pause` seconds, so that a writer waits for a
-    step, not for all of them. `LeaseHeld` is raised where somebody is writing: the rest is for another time.
-    `LeaseLost` where the lease was lost during a step, and a later try of the same run is not taken over from.
+    step, not for all of them. `Busy` is raised where somebody is writing, and `WindowClosed` where a step would begin
+    outside of the window: the rest is for another time. `LeaseLost` where the lease was lost during a step, and a
+    later try of the same run is not taken over from.
     """
-    with leased(contract.dataset, attempt):
-        tidied = list(_tidy(contract, clock))
-    yield from tidied
-    for number, step in enumerate(steps):
-        if number:
+    left = list(enumerate(steps))[start:]
+    yield from _tidied(contract, attempt, clock, start if left else None)
+    for number, step in left:
+        if number > start:
             time.sleep(pause)
-        line, ours = _take(contract, step, Tools(contract.dataset, attempt, run, number), clock)
+        if window and not is_open(window, clock()):
+            raise WindowClosed(f"it is not {window} UTC any more; {len(steps) - number} steps are left", number)
+        try:
+            line, ours = _take(contract, step, Tools(contract.dataset, attempt, run, number), clock)
+        except LeaseHeld as held:
+            raise Busy(str(held), number) from held
         yield line
         if not ours:
             raise lost(contract.dataset)
+
+
+def _tidied(contract: AnyContract, attempt: Attempt, clock: Clock, first: int | None) -> list[str]:
+    """What was tidied up under the lease. Where no step is to follow, a table that is being written needs nothing."""
+    try:
+        with leased(contract.dataset, attempt):
+            return list(_tidy(contract, clock))
+    except LeaseHeld as held:
+        if first is not None:
+            raise Busy(str(held), first) from held
+        return [f"{contract.dataset}: what failed batches left is looked for another time: {held}"]
 
 
 def _tidy(contract: AnyContract, clock: Clock) -> Iterator[str]:
@@ -108,9 +131,9 @@ def _take(contract: AnyContract, step: Step, tools: Tools, clock: Clock) -> tupl
     """One step, with its row in the ledger, whatever becomes of it; and whether the lease was ours to the end."""
     found = _table(step.table)
     taken = Taken(narrowed(step, contract, found.metadata, clock()), health(found, contract.maintenance.target_bytes))
-    if step.operation == "remove_orphan_files":
-        taken.answer = look_for_orphans(found, taken.step, tools)
     try:
+        if step.operation == "remove_orphan_files":
+            _look(contract, taken, found, tools, clock)
         with leased(contract.dataset, tools.attempt, take_over=False):
             begun = time.monotonic()
             ours = _act(contract, taken, tools, clock)
@@ -122,6 +145,18 @@ def _take(contract: AnyContract, step: Step, tools: Tools, clock: Clock) -> tupl
         raise
 
 
+def _look(contract: AnyContract, taken: Taken, found: Table, tools: Tools, clock: Clock) -> None:
+    """Look for what no version names, without the lease: it may take long. Not while somebody is writing."""
+    with leased(contract.dataset, tools.attempt, take_over=False):
+        taken.row = _begin(contract, taken, clock)
+    taken.step = look_for_orphans(found, taken.step, tools)
+
+
+def _begin(contract: AnyContract, taken: Taken, clock: Clock) -> int:
+    points = score(taken.before, contract.maintenance, contract.retention, clock()).total
+    return log.begin(taken.step.table, taken.step.operation, taken.step.reason, taken.before, points)
+
+
 def _act(contract: AnyContract, taken: Taken, tools: Tools, clock: Clock) -> bool:
     """What needs the lease, and nothing else; whether it is still ours at the end."""
     if taken.step.operation == "expire_snapshots":
@@ -130,9 +165,9 @@ def _act(contract: AnyContract, taken: Taken, tools: Tools, clock: Clock) -> boo
     if ref_snapshot(found) != taken.before.snapshot_id:  # somebody has written since it was measured
         taken.before = health(found, contract.maintenance.target_bytes)
     taken.step = narrowed(taken.step, contract, found.metadata, clock())
-    points = score(taken.before, contract.maintenance, contract.retention, clock()).total
-    taken.row = log.begin(taken.step.table, taken.step.operation, taken.step.reason, taken.before, points)
-    taken.answer = act(contract, taken.step, tools, taken.answer)
+    taken.row = taken.row or _begin(contract, taken, clock)
+    taken.acting = True
+    taken.answer = act(contract, taken.step, tools)
     taken.left = _table(taken.step.table)
     return leases.renew(contract.dataset, tools.attempt.run, tools.attempt.id)
 
@@ -164,6 +199,9 @@ def _proven(contract: AnyContract, taken: Taken, now: datetime) -> str:
 
 def _close_failed(row: int, taken: Taken, error: Exception) -> None:
     """Close the row; a step that failed must not have taken a file with it, and if it has, that is what is told."""
+    if not taken.acting:
+        log.close(row, _not_begun(error), taken.seconds)
+        return
     try:
         check_files(taken.step.table, _table(taken.step.table))
     except FilesMissing as missing:
@@ -172,6 +210,13 @@ def _close_failed(row: int, taken: Taken, error: Exception) -> None:
     except Exception:  # noqa: BLE001, S110  # the catalog or the store may be what failed
         pass
     log.close(row, f"failed: {error}", taken.seconds)
+
+
+def _not_begun(error: Exception) -> str:
+    """How a step ended that has touched nothing."""
+    if isinstance(error, LeaseHeld):
+        return f"put off: {error}"
+    return f"{log.REFUSED if isinstance(error, NoOrphans) else log.UNSEEN}: {error}"
 
 
 def _all_there(name: str, left: Table) -> int:
@@ -221,4 +266,4 @@ def _line(taken: Taken, after: TableHealth, was: Score, now: Score, written: int
     )
 
 
-__all__ = ["LeaseHeld", "LeaseLost", "RowsChanged", "carry_out"]
+__all__ = ["Busy", "LeaseHeld", "LeaseLost", "PutOff", "RowsChanged", "WindowClosed", "carry_out"]

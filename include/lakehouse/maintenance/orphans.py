@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from datetime import datetime
 from urllib.parse import urlsplit
 
-from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.table import Table
+from pyiceberg.typedef import Identifier
 
 from lakehouse.catalog import catalog
 from lakehouse.errors import LakehouseError
-from lakehouse.maintenance.reachable import prefixes, reachable
+from lakehouse.maintenance.reachable import prefixes, reachable, written
 
 
 class NoOrphans(LakehouseError):
@@ -20,7 +22,7 @@ class NoOrphans(LakehouseError):
 
 def refusal(name: str, found: Table) -> str:
     """Why orphans of this table must not be removed; empty where they may. Reads every manifest."""
-    return shared(name, found.location(), _locations()) or mixed(found.location(), reachable(found))
+    return shared(name, found.location(), _places()) or mixed(found.location(), reachable(found))
 
 
 def look_again(name: str, found: Table, orphans: Iterable[str]) -> None:
@@ -29,17 +31,22 @@ def look_again(name: str, found: Table, orphans: Iterable[str]) -> None:
     The plan has looked at it; another table may have come since. And no version may name one of the files.
     """
     paths = set(reachable(found))
-    if why := shared(name, found.location(), _locations()) or mixed(found.location(), paths):
+    if why := shared(name, found.location(), _places()) or mixed(found.location(), paths):
         raise NoOrphans(f"{name}: files that no version names are not removed: {why}")
     confirm(name, paths, orphans)
 
 
-def shared(name: str, location: str, others: Mapping[str, str]) -> str:
-    """A folder within another table's holds files that only the other one knows."""
+def still_old(found: Table, orphans: Iterable[str], older_than: datetime) -> tuple[tuple[str, datetime], ...]:
+    """Those that are in the table's folder and were written before that time; with when that was."""
+    asked = set(orphans)
+    return tuple((path, at) for path, at in written(found.location()) if path in asked and at < older_than)
+
+
+def shared(name: str, location: str, others: Mapping[str, Iterable[str]]) -> str:
+    """A folder in which another table keeps files holds some that only the other one knows."""
     mine = _place(location)
-    for other, place in sorted(others.items()):
-        theirs = _place(place)
-        if other != name and (mine.startswith(theirs) or theirs.startswith(mine)):
+    for other, places in sorted(others.items()):
+        if other != name and any(mine.startswith(one) or one.startswith(mine) for one in map(_place, places)):
             return f"its folder {location} is shared with {other}, whose files it would take for its own"
     return ""
 
@@ -65,10 +72,34 @@ def _place(path: str) -> str:
     return f"{place.netloc}{place.path.rstrip('/')}/"
 
 
-def _locations() -> dict[str, str]:
-    """Where every table of the catalog lies, also those that have no contract."""
+def _places() -> dict[str, set[str]]:
+    """Where every table of the catalog keeps files, also those that have no contract."""
     known, found = catalog(), {}
-    for name in [table for namespace in known.list_namespaces() for table in known.list_tables(namespace)]:
-        with suppress(NoSuchTableError):  # one that was dropped meanwhile has no place
-            found[".".join(name)] = known.load_table(name).location()
+    for namespace in _namespaces(()):
+        with suppress(NoSuchNamespaceError):
+            for name in known.list_tables(namespace):
+                with suppress(NoSuchTableError):  # one that was dropped meanwhile has no place
+                    found[".".join(name)] = places_of(known.load_table(name))
     return found
+
+
+def _namespaces(above: Identifier) -> Iterator[Identifier]:
+    """All of them, however deep they lie; the catalog names one level at a time."""
+    with suppress(NoSuchNamespaceError):
+        for one in catalog().list_namespaces(above):
+            yield one
+            yield from _namespaces(one)
+
+
+def places_of(found: Table) -> set[str]:
+    """A table's folder, the folders that its settings send files to, and where its versions' lists have been put.
+
+    A table that was moved has older files where it was.
+    """
+    set_elsewhere = {value for name, value in found.properties.items() if _names_a_folder(name)}
+    return {found.location(), *set_elsewhere, *(one.manifest_list for one in found.metadata.snapshots)}
+
+
+def _names_a_folder(setting: str) -> bool:
+    """Such as write.data.path, write.metadata.path, and those of older versions of Iceberg."""
+    return setting.startswith("write.") and setting.endswith(".path")

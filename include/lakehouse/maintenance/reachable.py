@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 from urllib.parse import urlsplit
 
 from botocore.exceptions import ClientError
@@ -59,11 +60,17 @@ def outside(path: str, location: str) -> bool:
 
 def listed(location: str) -> Iterator[str]:
     """The path of every object below a table's folder."""
+    yield from (path for path, _ in written(location))
+
+
+def written(location: str) -> Iterator[tuple[str, datetime]]:
+    """The same, with when each was written."""
     place = urlsplit(location)
     prefix = place.path.strip("/") + "/"
     pages = client().get_paginator("list_objects_v2").paginate(Bucket=place.netloc, Prefix=prefix)
     for page in pages:
-        yield from (f"{place.scheme}://{place.netloc}/{one['Key']}" for one in page.get("Contents", ()))
+        for one in page.get("Contents", ()):
+            yield f"{place.scheme}://{place.netloc}/{one['Key']}", one["LastModified"]
 
 
 def prefixes(paths: Iterable[str]) -> set[str]:

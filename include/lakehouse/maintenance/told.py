@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
 
 from lakehouse.health.inspected import Inspected
@@ -18,10 +19,14 @@ _TITLES = {
     "expire_snapshots": "Forget old versions",
     "remove_orphan_files": "Remove files that nobody uses",
 }
+_WIDTH = 118
+_ALL_WELL = "All tables are as they should be."
 INTRODUCTION = (
     "A table is a set of files, and a list that says which of them make up each of its versions. Writing leaves small\n"
-    "files, deleted rows and old versions behind, which make reading slow and storage full. None of what follows\n"
-    "changes a row that its contract keeps."
+    "files, deleted rows and old versions behind, which make reading slow and storage full. Health is 100 where\n"
+    "nothing is to be mended. A partition is the part of a table that holds one day, say; a contract the table's file\n"
+    "in include/contracts. None of what follows changes a row that its contract keeps, and whoever writes a table\n"
+    "waits for one step at most."
 )
 
 
@@ -35,10 +40,15 @@ def lines(one: Inspected, plan: Plan) -> Iterator[str]:
         yield "  Nothing to do."
     for number, step in enumerate(plan.steps, 1):
         yield f"  {number}. {_title(step)}."
-        yield f"     Why: {_sentence(step.reason)}"
-        yield f"     How: {step.does}"
+        yield from _wrapped("     Why: ", _sentence(step.reason))
+        yield from _wrapped("     How: ", step.does)
     for reason in plan.put_off:
-        yield f"  Not now: {reason}."
+        yield from _wrapped("  Not now: ", f"{reason}.")
+
+
+def _wrapped(begins: str, text: str) -> list[str]:
+    """Lines of a width that can be read, each beneath the words of the one before."""
+    return textwrap.wrap(begins + text, _WIDTH, subsequent_indent=" " * len(begins), break_on_hyphens=False)
 
 
 def _title(step: Step) -> str:
@@ -46,10 +56,13 @@ def _title(step: Step) -> str:
     return "Take dropped columns out of files" if purges else _TITLES[step.operation]
 
 
-def total(steps: list[Step]) -> str:
-    """All of it in one sentence."""
+def total(plans: list[Plan]) -> str:
+    """All of it in one sentence, or two."""
+    steps, waits = [step for plan in plans for step in plan.steps], any(plan.put_off for plan in plans)
+    if not plans:
+        return "There is no table yet."
     if not steps:
-        return "All tables are as they should be."
+        return "Nothing is to be done now; what has to wait is named above." if waits else _ALL_WELL
     tables, work = {step.table for step in steps}, sum(step.bytes for step in steps)
     what = f"{_counted(len(steps), 'step')} on {_counted(len(tables), 'table')}"
     return f"{what}; about {size(work)} would be read and written again."
