@@ -47,14 +47,15 @@ def _parts(job: IngestJob) -> int:
 
 def _taken(job: IngestJob, found: DataFrame) -> tuple[TakenFile, ...]:
     """What each file brought; the same bytes count once: for the file in force, or else the first by name."""
-    read = found.groupBy("_source_file").agg(F.max("_sha256").alias("sha256"), (F.count("*") - 1).alias("rows"))
+    sums = (F.max("_sha256").alias("sha256"), (F.count("*") - 1).alias("rows"))
+    read = found.groupBy("_source_file").agg(*sums, F.count("_malformed").alias("malformed"))
     by_uri = {row["_source_file"]: row for row in read.collect()}
     in_force, taken = dict(job.known), []
     for file in sorted(job.files, key=lambda one: one.uri):
         row = by_uri[file.uri]
         same_as = in_force.get(row["sha256"], "")
         found_as = {"sha256": row["sha256"], "rows": 0 if same_as else row["rows"], "same_as": same_as}
-        taken.append(TakenFile(**file.model_dump(), **found_as))
+        taken.append(TakenFile(**file.model_dump(), **found_as, malformed=row["malformed"]))
         in_force.setdefault(row["sha256"], file.uri)
     return tuple(taken)
 

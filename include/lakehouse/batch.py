@@ -31,6 +31,9 @@ class TakenFile(InputFile):
     sha256: str
     rows: int
     same_as: str = Field("", description="The file that brought the same bytes before; this one was left out.")
+    malformed: int | None = Field(
+        None, description="Records that are not in bronze as they came: cut off, damaged. None: they were not counted."
+    )
 
 
 class Corrections(BaseModel):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ __all__ = [
     "hidden",
     "mark_complete",
     "missing",
+    "not_there",
     "objects",
     "place",
     "put",
@@ -103,11 +104,11 @@ def check_known_if_cleared(contract: Bronze, start: datetime) -> None:
         return
     told = _cleared(key)
     by, since = told.get("dataset", "maintenance"), told.get("since", "some day")
-    source = "a backup" if told.get("files") == "deleted" else place(f"{ARCHIVE}{told.get('dataset', '')}")
+    archive = place(f"{ARCHIVE}{told.get('dataset', '')}")
     raise LandingError(
         f"{place(prefix)} was cleared for {by} since {since}, and the ledger knows no batch of {contract.dataset} that "
-        f"took its files; bring them back from {source} and remove {place(key)}, or only remove it if the interval is "
-        "really to be without them"
+        f"took its files; bring them back, from {archive} or from a backup where they were deleted, and remove "
+        f"{place(key)}; or only remove it if the interval is really to be without them"
     )
 
 
@@ -127,6 +128,13 @@ def _gone(prefix: str) -> list[Object]:
     with answers():
         rows = landing_gone.under(f"s3://{place(prefix)}")
     return [Object(key_of(row.uri), row.etag, row.bytes, row.at) for row in rows]
+
+
+def not_there(rows: Iterable[Gone]) -> Iterator[Gone]:
+    """Those of files that went, or were about to, that landing has not as they were: some are brought back."""
+    for row in rows:
+        if not any(one.file.uri == row.uri and one.etag == row.etag for one in listed(key_of(row.uri)).objects):
+            yield row
 
 
 def went(contract: Bronze, start: datetime) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from itertools import takewhile
 from typing import Any
 
@@ -228,7 +228,7 @@ def _plan_clean(contract: Silver, interval: Interval, attempt: Attempt) -> Plan 
         history=_history(contract, known) if looks_back else (),
         all_corrections=every if looks_back else Corrections(),
         outdated=outdated,
-        gone_until=batches.published_until(contract.reads, kept_from) if kept_from and looks_back else None,
+        gone_until=_gone_until(contract, kept_from) if kept_from and looks_back else None,
         **feed_state(contract),
         **_shared(contract, batch, attempt, "clean"),
     )
@@ -244,6 +244,12 @@ def _check_whole(contract: Silver, interval: Interval) -> None:
             f"for {shown(across[0].interval, contract.timezone)}; give {contract.dataset} a schedule and a timezone "
             f"whose intervals are made of whole ones of {contract.reads}"
         )
+
+
+def _gone_until(contract: Silver, kept_from: date) -> datetime | None:
+    """When the last of the records came that went, by the clock of the latest zone: changes may name local times."""
+    came = batches.published_until(contract.reads, kept_from)
+    return came + timedelta(days=1) if came else None
 
 
 def _as_it_is(

@@ -20,7 +20,8 @@ from lakehouse.errors import LakehouseError
 from lakehouse.identities import by_its_writer
 from lakehouse.intervals import Interval
 from lakehouse.jobs import BuildJob, CleanJob, IngestJob
-from lakehouse.ledger import batches
+from lakehouse.landing import not_there
+from lakehouse.ledger import batches, landing_gone
 from lakehouse.plan import Attempt
 from lakehouse.provenance import batch_of, code_version, origin
 from lakehouse.publish import drop_branches
@@ -121,7 +122,11 @@ def _job(contract: AnyContract, batch: Batch, attempt: Attempt) -> IngestJob | C
 
 
 def _demand(job: IngestJob | CleanJob | BuildJob) -> None:
-    """Every version that the job reads must still be there."""
+    """Every version and every landing file that the job reads must still be there."""
+    gone = not_there(landing_gone.taken_by([job.batch_id])) if isinstance(job, IngestJob) else iter(())
+    if (file := next(gone, None)) is not None:
+        where = f"is in {file.archived_to}; copy it back" if file.archived_to else "is gone"
+        raise CannotRebuild(f"batch {job.batch_id} needs {file.uri}, which {where}")
     needed: dict[str, int | None] = dict(job.bases)
     if isinstance(job, BuildJob):
         needed |= job.input_snapshots

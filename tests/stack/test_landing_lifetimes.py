@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import subprocess
@@ -17,6 +18,7 @@ from lakehouse.contracts import Bronze, load
 from lakehouse.ledger import batches, landing_gone
 from lakehouse.ledger import maintenance as log
 from lakehouse.ledger.landing_gone import Span
+from lakehouse.maintenance.held import held_by
 from lakehouse.maintenance.step import Plan
 from lakehouse.naming import CLEARED
 from lakehouse.rollback.planned import CannotRollBack, files_lost, plan
@@ -146,6 +148,60 @@ def test_files_are_deleted_where_the_contract_says_so(folders):
     assert (folders.there(), folders.versions("a.jsonl"), folders.archived()) == ({"_SUCCESS": b""}, [], {})
 
 
+def test_the_only_copy_of_what_could_not_be_read_is_archived_and_never_deleted(folders):
+    cut_off = gzip.compress(FILES["a.jsonl"])[:-12]
+    folders.say(f"{READY}\n  delete_after: 1d")
+    folders.shop.land(DAY, {**FILES, "c.jsonl.gz": cut_off})
+    done = folders.run()
+    assert done is not None
+    assert {file.uri.rpartition("/")[2]: file.malformed for file in done.files} == {
+        "a.jsonl": 0,
+        "b.jsonl": 0,
+        "c.jsonl.gz": 1,
+    }
+    folders.clear()
+    assert folders.there() == {"c.jsonl.gz": cut_off, "_SUCCESS": b""}
+    assert any("a part of them could not be read" in reason for reason in folders.plan().put_off)
+    folders.say(f"{READY}\n  archive_after: 1d")
+    folders.clear()
+    assert folders.there() == {"_SUCCESS": b""}
+    assert folders.archived() == {f"{done.batch.batch_id} c.jsonl.gz": cut_off}
+
+
+def test_a_damaged_file_goes_once_it_was_corrected(folders):
+    folders.say(f"{READY}\n  delete_after: 1d")
+    folders.shop.land(DAY, {"c.jsonl.gz": gzip.compress(FILES["a.jsonl"])[:-12]})
+    folders.run()
+    folders.put("c.jsonl.gz", gzip.compress(FILES["a.jsonl"]))
+    folders.run()
+    folders.clear()
+    assert (folders.there(), folders.versions("c.jsonl.gz")) == ({"_SUCCESS": b""}, [])
+
+
+def test_a_file_stays_that_came_again_over_bytes_that_nobody_took_and_goes_when_these_are_deleted(folders):
+    folders.shop.land(DAY, FILES)
+    folders.run()
+    folders.put("a.jsonl", b'{"id": "nobody saw it"}\n')
+    folders.put("a.jsonl", FILES["a.jsonl"])
+    folders.clear()
+    assert len(folders.versions("a.jsonl")) == 3
+    assert any("an older version that was never taken" in reason for reason in folders.plan().put_off)
+    key = folders.contract.landing_prefix(interval(DAY).start) + "a.jsonl"
+    client().delete_object(Bucket="landing", Key=key, VersionId=landing_versions.versions(key)[1].id)
+    folders.clear()
+    assert (folders.there(), folders.versions("a.jsonl")) == ({"_SUCCESS": b""}, [])
+
+
+def test_a_batch_whose_version_has_expired_is_known_by_its_rows(folders):
+    folders.shop.land(DAY, FILES)
+    done = folders.run()
+    assert done is not None
+    (mine,) = batches.published(folders.shop.bronze)
+    expired = mine.model_copy(update={"writes": tuple(one.model_copy(update={"head": 99}) for one in mine.writes)})
+    other = expired.model_copy(update={"batch_id": f"{mine.batch_id}0"})
+    assert held_by(table(folders.shop.bronze), [expired, other]) == {mine.batch_id}
+
+
 @pytest.mark.parametrize("ready", ["{manifest: manifest.json}", "{quiet: 1s}"], ids=["manifest", "quiet"])
 def test_an_interval_whose_files_went_is_still_complete(folders, ready):
     folders.say(f"ready: {ready}\n  delete_after: 1d")
@@ -258,7 +314,7 @@ def test_a_cleared_folder_is_not_taken_for_a_day_without_data(folders):
     folders.clear()
     prefix = folders.contract.landing_prefix(interval(DAY).start)
     told = json.loads(client().get_object(Bucket="landing", Key=prefix + CLEARED)["Body"].read())
-    assert (told["dataset"], told["files"]) == (folders.shop.bronze, "archived")
+    assert told["dataset"] == folders.shop.bronze
     late = f"bronze.late_{folders.shop.suffix}"
     folders.say(READY)
     folders.say(READY, late)

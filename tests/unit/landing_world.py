@@ -27,8 +27,8 @@ def contract(dataset: str = "bronze.events", path: str = "events/{interval:%Y-%m
     return Bronze.model_validate({**given, "source": {"kind": "files", "path": path, **source}})
 
 
-def due(etag: str, key: str = KEY, batch: str = "b1", size: int = 3) -> Due:
-    return Due(f"s3://landing/{key}", etag, size, batch, OF, OF.end)
+def due(etag: str, key: str = KEY, batch: str = "b1", size: int = 3, malformed: int | None = 0) -> Due:
+    return Due(f"s3://landing/{key}", etag, size, batch, OF, OF.end, malformed)
 
 
 def took(etag: str, batch: str = "b1", size: int = 3) -> Took:

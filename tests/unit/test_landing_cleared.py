@@ -86,14 +86,15 @@ MARKED = f"landing/{FOLDER}_CLEARED"
     ("body", "told"),
     [
         (
-            b'{"dataset": "bronze.events", "since": "2026-05-01T00:00:00Z", "files": "archived"}',
+            b'{"dataset": "bronze.events", "since": "2026-05-01T00:00:00Z"}',
             (
                 "for bronze.events since 2026-05-01T00:00:00Z, and the ledger knows no batch of bronze.late that took "
-                f"its files; bring them back from landing/_archive/bronze.events and remove {MARKED}, or only remove"
+                "its files; bring them back, from landing/_archive/bronze.events or from a backup where they were "
+                f"deleted, and remove {MARKED}; or only remove it if the interval is really to be without them"
             ),
         ),
-        (b'{"files": "deleted"}', f"bring them back from a backup and remove {MARKED}, or only remove it if"),
-        (b"[]", f"bring them back from landing/_archive/ and remove {MARKED}, or only remove it if"),
+        (b'{"files": "deleted"}', "bring them back, from landing/_archive/ or from a backup where they were deleted"),
+        (b"[]", "was cleared for maintenance since some day"),
         (b"no JSON", "was cleared for maintenance since some day"),
     ],
 )

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+import re
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
-from lakehouse import landing_versions
-from lakehouse.backup import rows
-from lakehouse.landing_bucket import LandingError
+from lakehouse import landing, landing_versions, rebuild
+from lakehouse.backup import objects, rows
+from lakehouse.jobs import IngestJob
+from lakehouse.landing_bucket import LandingError, Listing, Object
 from lakehouse.ledger import batches, landing_gone
 from lakehouse.ledger.landing_gone import Gone, Span
 from lakehouse.maintenance import carried_out
@@ -18,6 +23,8 @@ from lakehouse.maintenance import clearing as acting
 from lakehouse.maintenance.landing_files import Clearing
 from lakehouse.maintenance.landing_folders import Leaving
 from lakehouse.maintenance.landing_steps import went
+from lakehouse.rebuild import CannotRebuild
+from lakehouse.rollback import planned
 from lakehouse.rollback.planned import files_lost
 from lakehouse.store import StoreUnreachable
 from tests.unit.landing_world import FOLDER, KEY, NOW, OF, clearing_step, contract, due, took, version
@@ -39,7 +46,7 @@ class Store:
         monkeypatch.setattr(landing_versions, "copy", lambda one, to: self.act("copy", one.id, to))
         monkeypatch.setattr(landing_versions, "remove", lambda _, one: self.act("remove", one))
         monkeypatch.setattr(landing_versions, "mark", lambda key, told: self.act("mark", key) or self.told.append(told))
-        monkeypatch.setattr(landing_versions, "is_there", lambda key, one="": (one or key) in self.there)
+        monkeypatch.setattr(landing_versions, "is_there", lambda key, one="": self.look(one or key))
         monkeypatch.setattr(landing_gone, "note", lambda rows: [self.act(row.state, row.version) for row in rows])
         monkeypatch.setattr(landing_gone, "forget", lambda rows: [self.act("forgot", row.version) for row in rows])
 
@@ -49,6 +56,15 @@ class Store:
         if (what, of[0] if of else "") in self.refuses:
             raise StoreUnreachable(f"the object store refuses {of[0]}. Look at it")
         self.done.append((what, *of))
+
+    def look(self, name: str) -> bool:
+        self.act("look", name)
+        self.done.pop()
+        return name in self.there
+
+    @property
+    def ended(self) -> list[tuple[Any, ...]]:
+        return [one for one in self.done if one[0] in ("done", "absent", "forgot")]
 
     @property
     def removed(self) -> list[tuple[Any, ...]]:
@@ -84,7 +100,9 @@ def test_each_is_noted_copied_and_removed_and_what_is_current_goes_last(monkeypa
     ]
     assert answer.counters == {"files": 4, "bytes": 12, "absent": 1, "failed": 0}
     told = json.loads(store.told[0])
-    assert (told["dataset"], told["files"], told["since"][:2]) == ("bronze.events", "archived", "20")
+    assert (told.keys(), told["dataset"], told["since"][:2]) == ({"dataset", "since"}, "bronze.events", "20"), (
+        "later files of the folder may go in another way"
+    )
 
 
 @pytest.mark.parametrize(
@@ -170,16 +188,72 @@ def test_no_file_goes_where_the_contract_keeps_them_by_now(monkeypatch):
 
 def test_what_was_cut_off_is_gone_or_as_due_as_before(monkeypatch):
     store = Store(monkeypatch, ())
-    row = Gone("bronze.events", "b1", f"s3://landing/{KEY}", "v1", "A", 3, "", "begun")
     kept_in = "s3://landing/_archive/x"
-    cut_off = [row, *(row._replace(version=name, archived_to=kept_in) for name in ("v2", "v3"))]
-    monkeypatch.setattr(landing_gone, "begun", lambda _: cut_off)
+    later = [begun(name, archived_to=kept_in) for name in ("v2", "v3")]
+    monkeypatch.setattr(landing_gone, "begun", lambda _: [begun("v1"), *later])
     store.there = {"v2", "_archive/x"}
     acting.settle_begun("bronze.events")
     assert store.done == [("done", "v1"), ("done", "v3"), ("forgot", "v2")]
     store.done, store.there = [], set()
     acting.settle_begun("bronze.events")
     assert store.done == [("done", "v1"), ("absent", "v2"), ("absent", "v3")], "where there is no copy, it was not us"
+
+
+def begun(version: str, of: str = "", **more: str) -> Gone:
+    """A version of a file of its own, or of the named one."""
+    row = Gone("bronze.events", "b1", f"s3://landing/{FOLDER}{of or version}", version, "A", 3, "", "begun")
+    return row._replace(**more)
+
+
+def test_what_the_store_does_not_tell_of_waits_and_keeps_no_other_from_its_end(monkeypatch):
+    store = Store(monkeypatch, ())
+    store.refuses = {("look", "v2")}
+    cut_off = [begun("v1"), begun("v2", "two"), begun("v3", "two"), begun("v4")]
+    monkeypatch.setattr(landing_gone, "begun", lambda _: cut_off)
+    store.there = {"v4"}
+    acting.settle_begun("bronze.events")
+    assert store.ended == [("done", "v1"), ("forgot", "v4")]
+
+
+def test_where_there_is_no_store_nothing_is_settled(monkeypatch):
+    store = Store(monkeypatch, ())
+
+    def away(*_: str) -> bool:
+        raise StoreUnreachable("no answer") from EndpointConnectionError(endpoint_url="http://s3")
+
+    monkeypatch.setattr(landing_gone, "begun", lambda _: [begun("v1")])
+    monkeypatch.setattr(landing_versions, "is_there", away)
+    with pytest.raises(StoreUnreachable, match="no answer"):
+        acting.settle_begun("bronze.events")
+    assert store.ended == []
+
+
+# Two versions of the same bytes, with another between them that a batch took.
+TWICE = (
+    Leaving(due("B", batch="b2"), version("B", name="v2")),
+    Leaving(due("A"), version("A", name="v1")),
+    Leaving(due("A"), version("A", name="v3", current=True)),
+)
+
+
+def test_bytes_are_noted_as_gone_when_none_of_their_versions_is_there(monkeypatch):
+    store = Store(monkeypatch, TWICE)
+    store.refuses = {("remove", "v3")}
+    acting.clear(contract(delete_after="1d"), clearing_step(), lambda: None)
+    assert [name for _, name in store.removed] == ["v2", "v1"]
+    assert store.ended == [("done", "v2"), ("forgot", "v1")], "v3 is as due as before"
+    store.done, store.there = [], {"v3"}
+    monkeypatch.setattr(landing_gone, "begun", lambda _: [begun("v1", "two"), begun("v3", "two")])
+    acting.settle_begun("bronze.events")
+    assert store.ended == [("forgot", "v1"), ("forgot", "v3")]
+
+
+def test_a_version_that_is_past_its_time_and_beneath_one_that_goes_goes_once(monkeypatch):
+    again = Leaving(due("B", batch="b2")._replace(taken_at=NOW), TWICE[0].version)
+    store = Store(monkeypatch, (TWICE[0], again, *TWICE[1:]))
+    acting.clear(contract(delete_after="1d"), clearing_step(), lambda: None)
+    assert [name for _, name in store.removed] == ["v2", "v1", "v3"]
+    assert [one for one in store.done if one[0] == "begun"] == [("begun", name) for name in ("v2", "v1", "v3")]
 
 
 def test_what_was_cut_off_is_settled_before_anything_else_is_done(monkeypatch):
@@ -197,8 +271,55 @@ def test_a_rollback_misses_only_files_that_are_in_force(monkeypatch):
     assert files_lost("bronze.events", [row, row._replace(etag="B")]) == [row._replace(etag="B")]
 
 
+@pytest.mark.parametrize(("state", "there", "misses"), [("done", "A", 1), ("begun", "", 1), ("begun", "A", 0)])
+def test_what_was_begun_to_go_is_missed_where_it_is_not_there(monkeypatch, state, there, misses):
+    row = begun("v1", state=state)
+    monkeypatch.setattr(landing_gone, "taken_by", lambda _: [row])
+    listing = Listing(NOW, [Object(f"{FOLDER}v1", there, 3, NOW), Object(f"{FOLDER}v10", "A", 3, NOW)])
+    monkeypatch.setattr(landing, "listed", lambda _: listing)
+    assert len(planned._files_gone([])) == misses
+
+
+@pytest.mark.parametrize(
+    ("there", "archived_to", "told"),
+    [
+        ("", "", f"batch b1 needs s3://landing/{FOLDER}v1, which is gone"),
+        ("B", "s3://landing/_archive/v1", "v1, which is in s3://landing/_archive/v1; copy it back"),
+        ("A", "s3://landing/_archive/v1", ""),
+    ],
+)
+def test_a_batch_is_not_built_again_without_its_files(monkeypatch, there, archived_to, told):
+    monkeypatch.setattr(landing_gone, "taken_by", lambda _: [begun("v1", state="done", archived_to=archived_to)])
+    monkeypatch.setattr(landing, "listed", lambda _: Listing(NOW, [Object(f"{FOLDER}v1", there, 3, NOW)]))
+    job = IngestJob.model_construct(batch_id="b1", bases={})
+    with pytest.raises(CannotRebuild, match=re.escape(told)) if told else nullcontext():
+        rebuild._demand(job)
+
+
 def test_what_went_comes_along_in_a_backup():
     assert "landing_gone" in {one.name for one in rows.kept()}
+
+
+def test_a_file_that_is_archived_while_a_backup_lists_is_in_it(monkeypatch):
+    """Folders come behind the archive by their names; what is behind a page may go while that is read."""
+    held = {"Events/a": "A", "_archive/b/Events/a": "A", "events/b": "B", "zoo/c": "C"}
+
+    def paginate(Bucket: str, Prefix: str = "") -> Iterator[dict[str, Any]]:  # noqa: N803
+        for key in sorted(held) if Bucket == "landing" else ():
+            if key == "events/b":  # it has gone when the listing gets there
+                held[f"_archive/b/{key}"] = held.pop(key)
+            elif key.startswith(Prefix):
+                yield {"Contents": [{"Key": key, "ETag": f'"{held[key]}"', "Size": 1}]}
+
+    monkeypatch.setattr(objects, "client", lambda: SimpleNamespace(get_paginator=lambda _: Pages(paginate)))
+    listed = [one.key for one in objects.present()]
+    assert listed == ["Events/a", "zoo/c", "_archive/b/Events/a", "_archive/b/events/b"]
+
+
+class Pages(NamedTuple):
+    """As boto3 gives them."""
+
+    paginate: Callable[..., Iterator[dict[str, Any]]]
 
 
 # --- The archive ---

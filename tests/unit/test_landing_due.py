@@ -87,12 +87,12 @@ class Ledger:
     def __init__(self) -> None:
         self.engine = create_engine("sqlite://")
         with self.engine.begin() as connection:
-            connection.exec_driver_sql("CREATE TABLE inputs (batch_id, uri, etag, bytes, dataset)")
+            connection.exec_driver_sql("CREATE TABLE inputs (batch_id, uri, etag, bytes, dataset, malformed)")
             connection.exec_driver_sql("CREATE TABLE landing_gone (dataset, batch_id, uri, version, state)")
             of = "published_at, interval_start, interval_end"
             connection.exec_driver_sql(f"CREATE TABLE batches (batch_id, dataset, state, {of})")
 
-    def take(self, batch: str, hours: int, *files: str, state: str = "published") -> None:
+    def take(self, batch: str, hours: int, *files: str, state: str = "published", **more: object) -> None:
         """A batch of so many hours ago that took files, each written as its name and its ETag."""
         of = {"interval_start": OF.start, "interval_end": OF.end, "published_at": NOW - hours * HOUR}
         given = {"batch_id": batch, "dataset": "bronze.events"}
@@ -100,7 +100,7 @@ class Ledger:
             connection.execute(insert(database.batches).values(state=state, **given, **of))
             for name, etag in (file.split() for file in files):
                 uri = f"s3://landing/{name}"
-                connection.execute(insert(database.inputs).values(uri=uri, etag=etag, bytes=3, **given))
+                connection.execute(insert(database.inputs).values(uri=uri, etag=etag, bytes=3, **given, **more))
 
     def went(self, batch: str, name: str, state: str = "done") -> None:
         row = {"dataset": "bronze.events", "batch_id": batch, "uri": f"s3://landing/{name}", "version": "v"}
@@ -148,6 +148,13 @@ def test_files_that_went_are_due_no_more_and_what_was_begun_only_where_it_is_ask
     ledger.went("b1", "c", "begun")
     assert named(ledger.due()) == ["b1 c C", "b1 d D", "b2 a B"]
     assert named(ledger.due(begun=False)) == ["b1 d D", "b2 a B"]
+
+
+def test_the_ledger_knows_how_much_of_a_file_could_not_be_read_unless_an_earlier_version_took_it(ledger):
+    ledger.take("b1", 5, "a A")
+    ledger.take("b2", 4, "b B", malformed=0)
+    ledger.take("b3", 3, "c C", malformed=2)
+    assert [file.malformed for file in ledger.due()] == [None, 0, 2]
 
 
 def test_the_ledger_knows_from_which_folders_a_dataset_took_files(ledger):

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import Any
 
 import pytest
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
 from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.typedef import Record
+from pyiceberg.types import DateType, NestedField, StringType
 
 from lakehouse import landing_versions
 from lakehouse.batch import Batch, TableWrite
@@ -19,14 +25,24 @@ from lakehouse.landing_versions import Version
 from lakehouse.ledger import batches
 from lakehouse.ledger.landing_gone import Due
 from lakehouse.maintenance import landing_files, landing_folders
-from lakehouse.maintenance.landing_files import Clearing, held_by
-from lakehouse.maintenance.landing_folders import BENEATH, NOT_IN_FORCE, Leaving, parting
+from lakehouse.maintenance.held import held_by
+from lakehouse.maintenance.landing_files import Clearing
+from lakehouse.maintenance.landing_folders import BENEATH, NOT_IN_FORCE, Leaving, parting, whole_files
 from lakehouse.maintenance.landing_steps import MOST_AT_ONCE, cleared
 from lakehouse.maintenance.narrowed import narrowed
-from lakehouse.naming import COVERAGE
+from lakehouse.naming import COVERAGE, ROWS_FROM
 from lakehouse.store import StoreUnreachable
-from tests.unit.iceberg_tables import set_ref, versions
+from tests.unit import iceberg_tables
+from tests.unit.iceberg_tables import append, set_ref, versions
 from tests.unit.landing_world import DAY, FOLDER, NOW, OF, clearing_step, contract, due, took, version
+
+
+def batch(name: str, base: int, head: int, of: Interval = OF, rows: int = 0) -> Batch:
+    write = TableWrite(table="bronze.events", branch="", base=base, head=head)
+    given = {"batch_id": name, "dataset": "bronze.events", "interval_start": of.start, "interval_end": of.end}
+    more = {"fingerprint": "", "contract_version": "", "run": "", "attempt": "", "writes": (write,)}
+    more |= {"counts": {"inserted": rows}}
+    return Batch.model_validate({**given, **more})
 
 
 def gone(found: list[Leaving]) -> list[str]:
@@ -78,6 +94,24 @@ def test_the_same_bytes_that_came_twice_go_both_and_what_is_current_last():
     assert gone(parting([due("A")], listed, [took("A")])[0]) == ["v1", "v2"]
 
 
+@pytest.mark.parametrize(("taken", "force", "why"), [("A", "A", BENEATH), ("A", "BA", NOT_IN_FORCE), ("AX", "AX", "")])
+def test_older_versions_of_the_current_bytes_stay_as_long_as_it_does(taken, force, why):
+    """Else the file would be noted as gone, and what is current would never be asked for again."""
+    listed = [version("A", current=True, name="v3"), version("X", name="v2"), version("A", name="v1")]
+    found, told = parting([due(etag) for etag in taken], listed, [took(etag) for etag in force])
+    assert (gone(found), told) == ([] if why else ["v2", "v1", "v3"], why)
+
+
+def test_all_versions_of_a_file_go_in_one_slice():
+    """A step looks again: what it finds must not be what an earlier one has left of a file."""
+    files = [f"{FOLDER}{name}" for name in "aabbbc"]
+    listed = [Leaving(due("A", key=key, size=2), version("A", key=key, name=str(n))) for n, key in enumerate(files)]
+    assert ["".join(gone(some)) for some in whole_files(listed, 3)] == ["01", "234", "5"]
+    assert ["".join(gone(some)) for some in whole_files(listed, 1)] == ["01", "234", "5"]
+    assert ["".join(gone(some)) for some in whole_files(listed, 9, room=10)] == ["01234", "5"]
+    assert list(whole_files([], 1)) == []
+
+
 @pytest.mark.parametrize(
     ("path", "other", "share"),
     [
@@ -105,13 +139,6 @@ def known(table, monkeypatch):
     monkeypatch.setattr(landing_files, "table", lambda _: table)
     monkeypatch.setattr(batches, "by_id", lambda ids: [there[one] for one in sorted(ids) if one in there])
     return table
-
-
-def batch(name: str, base: int, head: int, of: Interval = OF) -> Batch:
-    write = TableWrite(table="bronze.events", branch="", base=base, head=head)
-    given = {"batch_id": name, "dataset": "bronze.events", "interval_start": of.start, "interval_end": of.end}
-    more = {"fingerprint": "", "contract_version": "", "run": "", "attempt": "", "writes": (write,)}
-    return Batch.model_validate({**given, **more})
 
 
 def kept(main: Any, files: list[Due], others: dict[str, str] | None = None, **source: Any) -> list[str]:
@@ -144,6 +171,13 @@ def test_other_datasets_are_all_but_the_dataset_itself():
     assert landing_files._others(contract(), everything) == {"bronze.same": "events/", "bronze.x": "x/y"}
 
 
+@pytest.mark.parametrize(("malformed", "why"), [(0, ""), (2, landing_files.UNREAD), (None, landing_files.UNCOUNTED)])
+def test_a_file_that_was_not_read_as_a_whole_is_archived_and_never_deleted(known, malformed, why):
+    files = [due("A", malformed=malformed)]
+    assert kept(known, files, delete_after="1d") == [why]
+    assert kept(known, files, archive_after="1d") == [""]
+
+
 @pytest.mark.parametrize("name", ["_part/a.jsonl", ".a.jsonl", "done.txt", "sub/done.txt"])
 def test_what_says_that_a_folder_is_complete_stays_and_so_does_what_is_hidden(known, name):
     files = [due("A", key=FOLDER + name)]
@@ -160,6 +194,46 @@ def test_main_holds_no_batch_whose_version_it_was_moved_away_from(table):
     assert held_by(table, [batch("expired", 1, 99)]) == {"expired"}, "history does not reach back for ever"
     set_ref(table, "main", SnapshotRefType.BRANCH, line[1])
     assert held_by(table, mine) == {"old"}
+
+
+RECORDS = Schema(NestedField(1, "_batch_id", StringType()), NestedField(2, "_ingestion_date", DateType()))
+
+
+def records(of: Interval, *ids: str) -> DataFile:
+    """A data file with records of an interval that these batches brought."""
+    day = (of.start.date() - date(1970, 1, 1)).days
+    return DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=f"s3://lake/{day}.parquet",
+        file_format=FileFormat.PARQUET,
+        partition=Record(day),
+        record_count=10,
+        file_size_in_bytes=100,
+        lower_bounds={1: min(ids).encode()},
+        upper_bounds={1: max(ids).encode()},
+    )
+
+
+@pytest.mark.parametrize(
+    ("expired", "let_go", "held"),
+    [
+        (batch("b2", 1, 99, rows=3), None, True),
+        (batch("b4", 1, 99, rows=3), None, False),  # its day has records of others only
+        (batch("b2", 1, 99, rows=3, of=Interval(OF.end, OF.end + DAY)), None, False),  # its day has none
+        (batch("b4", 1, 99, rows=0), None, True),  # it brought none
+        (batch("b4", 1, 99, rows=3), "2026-01-02", True),  # they went by their age
+        (batch("b4", 1, 99, rows=3), "2026-01-01", False),
+    ],
+)
+def test_main_holds_no_batch_whose_rows_are_gone_though_its_version_has_expired(tmp_path, expired, let_go, held):
+    """Somebody has moved main back, and left the intervals that it covers as they were."""
+    by_day = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "_ingestion_date"))
+    made = iceberg_tables.catalog(tmp_path).create_table("silver.orders", RECORDS, partition_spec=by_day)
+    append(made, [records(OF, "b1", "b3"), records(Interval(OF.end + DAY, OF.end + 2 * DAY), "b2")])
+    covered = {COVERAGE: Coverage.of([OF, Interval(OF.end, OF.end + DAY)]).dumps()}
+    with made.transaction() as change:
+        change.set_properties({**covered, **({ROWS_FROM: let_go} if let_go else {})})
+    assert held_by(made, [expired]) == ({expired.batch_id} if held else set())
 
 
 @pytest.mark.parametrize(

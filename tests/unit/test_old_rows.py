@@ -15,10 +15,13 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
 from pyiceberg.types import DateType, NestedField, StringType
 
+from lakehouse import plan
 from lakehouse.batch import TableWrite
 from lakehouse.contracts import contract
 from lakehouse.contracts.keeping import Retention
-from lakehouse.maintenance import old_rows
+from lakehouse.intervals import Coverage, shown
+from lakehouse.ledger import batches
+from lakehouse.maintenance import old_rows, readers
 from lakehouse.maintenance.old_rows import NotOnlyOldRows, ended, going, let_go, limit
 from tests.unit import iceberg_tables
 from tests.unit.contract_folder import BRONZE, GOLD, SILVER, problems
@@ -36,6 +39,69 @@ def test_rows_are_kept_for_so_many_days():
     assert limit(KEEPING, "bronze.orders", NOW) == FIRST_KEPT
     assert limit(ORDERS, "bronze.orders", NOW) is None
     assert KEEPING.version == ORDERS.version, "how long rows stay does not change which rows come out"
+
+
+MONTH, WEEK = "@monthly", "@weekly"
+
+
+@pytest.mark.parametrize(
+    ("schedule", "zone", "kept", "now", "before"),
+    [
+        (MONTH, "UTC", "30d", "2026-02-01T02:00", "2026-01-01"),  # January has ended just now
+        (MONTH, "UTC", "30d", "2026-03-02T23:00", "2026-01-01"),
+        (MONTH, "UTC", "30d", "2026-03-03T00:00", "2026-02-01"),  # and goes when it has been over for 30 days
+        (MONTH, "Asia/Tokyo", "30d", "2026-03-02T14:00", "2025-12-31"),  # January begins at 15:00 of the day before
+        (MONTH, "Asia/Tokyo", "30d", "2026-03-02T15:00", "2026-01-31"),
+        (MONTH, "America/Los_Angeles", "30d", "2026-03-03T07:00", "2026-01-01"),
+        (MONTH, "America/Los_Angeles", "30d", "2026-03-03T08:00", "2026-02-01"),
+        (WEEK, "UTC", "1d", "2026-06-07T23:00", "2026-05-31"),  # weeks end on Sundays, and this one did on the 7th
+        (WEEK, "UTC", "1d", "2026-06-08T00:00", "2026-06-07"),
+        ("@daily", "Pacific/Auckland", "1d", "2026-06-15T11:59", "2026-06-13"),
+        ("@daily", "Pacific/Auckland", "1d", "2026-06-15T12:00", "2026-06-14"),
+        ("0 17 * * *", "America/Los_Angeles", "1d", "2026-06-16T00:00", "2026-06-15"),
+        ("@hourly", "America/New_York", "1d", "2026-06-16T00:30", "2026-06-15"),
+        ("@hourly", "Asia/Kolkata", "1d", "2026-06-16T00:15", "2026-06-14"),  # one hour began at 23:30, and is not over
+        ("@hourly", "Asia/Kolkata", "1d", "2026-06-16T00:30", "2026-06-15"),
+        ("@daily", "Europe/Berlin", "1d", "2025-10-27T22:30", "2025-10-25"),  # a day of 25 hours
+        ("@daily", "Europe/Berlin", "1d", "2025-10-27T23:00", "2025-10-26"),
+    ],
+)
+def test_rows_are_as_old_as_the_end_of_their_interval(schedule, zone, kept, now, before):
+    given = {"schedule": schedule, "timezone": zone}
+    found = ORDERS.model_copy(
+        update={**given, "retention": Retention.model_validate({"snapshots": "7d", "rows": kept})}
+    )
+    assert str(limit(found, "bronze.orders", datetime.fromisoformat(f"{now}Z"))) == before
+
+
+@pytest.mark.parametrize(
+    ("schedule", "zone"),
+    [("0 17 * * *", "America/Los_Angeles"), ("@hourly", "America/New_York"), ("@daily", "Asia/Tokyo")],
+)
+def test_an_interval_that_is_missing_holds_the_rows_wherever_its_day_begins(monkeypatch, schedule, zone):
+    """Each of those that begin on the days from which on rows are kept; what went before they are not asked for."""
+    source = ORDERS.model_copy(update={"schedule": schedule, "timezone": zone})
+    first, end = midnight(FIRST_KEPT), midnight(FIRST_KEPT) + timedelta(2)
+    every = [source.interval_after(first)]
+    while every[-1].end < end:
+        every.append(source.interval_after(every[-1].end))
+    monkeypatch.setattr(readers, "table", lambda _: None)
+    for hole in every:
+        monkeypatch.setattr(readers, "coverage", lambda _, hole=hole: Coverage.of(one for one in every if one != hole))
+        (told,) = readers._holes(source, FIRST_KEPT, end.date())
+        assert told == f"bronze.orders has yet to take {shown(hole, zone)}"
+    monkeypatch.setattr(readers, "coverage", lambda _: Coverage.of(every))
+    assert list(readers._holes(source, FIRST_KEPT, end.date())) == []
+
+
+def test_a_change_may_name_the_local_time_of_any_zone(monkeypatch):
+    """What went may say that it is up to 14 hours younger than it is."""
+    came = datetime(2026, 6, 1, 2, tzinfo=UTC)
+    silver = contract("silver.orders")
+    monkeypatch.setattr(batches, "published_until", lambda *_: came)
+    assert plan._gone_until(silver, FIRST_KEPT) > came + timedelta(hours=14)
+    monkeypatch.setattr(batches, "published_until", lambda *_: None)
+    assert plan._gone_until(silver, FIRST_KEPT) is None
 
 
 @pytest.mark.parametrize(

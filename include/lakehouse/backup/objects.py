@@ -10,6 +10,7 @@ from uuid import uuid4
 from boto3.s3.transfer import TransferConfig
 
 from lakehouse.backup.model import NoBackup, Object
+from lakehouse.naming import ARCHIVE
 from lakehouse.settings import settings
 from lakehouse.store import client
 
@@ -21,11 +22,20 @@ _IN_ONE_PIECE = TransferConfig(multipart_threshold=5 * 1024**3, use_threads=Fals
 
 
 def present() -> Iterator[Object]:
-    """Every object of landing and warehouse."""
-    for bucket in (settings().landing_bucket, settings().warehouse_bucket):
-        for page in client().get_paginator("list_objects_v2").paginate(Bucket=bucket):
-            for one in page.get("Contents", ()):
-                yield Object(bucket, one["Key"], one["ETag"].strip('"'), one["Size"])
+    """Every object of landing and warehouse.
+
+    The archive comes after the folders: a file that is archived meanwhile is in one of them, or in both.
+    """
+    landing, warehouse = settings().landing_bucket, settings().warehouse_bucket
+    yield from (one for one in _listed(landing) if not one.key.startswith(ARCHIVE))
+    yield from _listed(landing, ARCHIVE)
+    yield from _listed(warehouse)
+
+
+def _listed(bucket: str, prefix: str = "") -> Iterator[Object]:
+    for page in client().get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
+        for one in page.get("Contents", ()):
+            yield Object(bucket, one["Key"], one["ETag"].strip('"'), one["Size"])
 
 
 def copy_out(objects: Iterable[Object], folder: Path, tell: Tell) -> int:

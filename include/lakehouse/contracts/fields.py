@@ -275,7 +275,9 @@ class Source(Strict):
         "stay. No other dataset may read them, and the bucket must keep versions.",
     )
     delete_after: Duration | None = Field(
-        None, description="Instead: files are deleted this long after they were taken, on the same terms."
+        None,
+        description="Instead: files are deleted this long after they were taken, on the same terms; those that could "
+        "not be read as a whole stay.",
     )
 
     @model_validator(mode="after")

@@ -19,8 +19,8 @@ class Retention(Strict):
 
     rows: Duration | None = Field(
         None,
-        description="Bronze: rows of intervals longer ago are deleted by maintenance, once everybody who reads the "
-        "dataset has taken them; left out: they stay. Their bytes go when no version names them any more.",
+        description="Bronze: rows of intervals that ended longer ago are deleted by maintenance, once everybody who "
+        "reads the dataset has taken them; left out: they stay. Their bytes go when no version names them any more.",
     )
     snapshots: Duration = Field(description="How long old snapshots can be read.")
     keep_last: int = Field(5, ge=1, description="Snapshots kept whatever their age.")

@@ -79,6 +79,7 @@ inputs = Table(
     Column("rows", BigInteger, nullable=False),
     Column("same_as", Text, nullable=False),  # the file that brought the same bytes before, or nothing
     Column("dataset", String, nullable=False),
+    Column("malformed", BigInteger),  # records that could not be read as they came; nothing where nobody counted
     Index("inputs_by_uri", "dataset", "uri"),
     Index("inputs_by_size", "dataset", "bytes"),
     Index("inputs_corrections", "dataset", "uri", postgresql_where=text("replaces <> ''")),

@@ -28,6 +28,7 @@ class Due(NamedTuple):
     batch_id: str
     interval: Interval
     taken_at: datetime
+    malformed: int | None = 0  # records that could not be read as they came; None: nobody counted
 
 
 class Span(NamedTuple):
@@ -66,8 +67,9 @@ def due(dataset: str, within: str, span: Span, limit: int, after: Due | None = N
         old = old.where(batches.c.published_at >= since)
     by = old.subquery("taken_by")
     place = (by.c.published_at, inputs.c.uri, inputs.c.batch_id)
+    known = (inputs.c.uri, inputs.c.etag, inputs.c.bytes, inputs.c.batch_id, inputs.c.malformed)
     page = (
-        select(inputs.c.uri, inputs.c.etag, inputs.c.bytes, inputs.c.batch_id, by.c.published_at)
+        select(*known, by.c.published_at)
         .join(by, by.c.batch_id == inputs.c.batch_id)
         .where(inputs.c.dataset == dataset, inputs.c.uri.startswith(within, autoescape=True))
         .where(~_over(dataset, span.begun), ~_taken_again(dataset, by))
@@ -88,7 +90,7 @@ def due(dataset: str, within: str, span: Span, limit: int, after: Due | None = N
 
 def _due(row: Row[Any]) -> Due:
     of = Interval(row.interval_start, row.interval_end)
-    return Due(row.uri, row.etag, row.bytes, row.batch_id, of, row.published_at)
+    return Due(row.uri, row.etag, row.bytes, row.batch_id, of, row.published_at, row.malformed)
 
 
 def _published(dataset: str) -> Select[Any]:

@@ -8,6 +8,7 @@ fails stays, and the others go.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ from lakehouse.naming import ARCHIVE, CLEARED
 from lakehouse.store import is_away
 from lakehouse.wording import first_sentence
 
+log = logging.getLogger(__name__)
 _AT_ONCE = 8
 T = TypeVar("T")
 R = TypeVar("R")
@@ -69,19 +71,27 @@ def clear(contract: Bronze, step: Step, still_ours: Callable[[], None]) -> Maint
     going = list(_about_to_go(contract, step, leaving))
     landing_gone.note([one.row for one in going])
     tries = _Tries()
-    rows = [one.row._replace(state=DONE) for one in _go(contract, step, going, tries, still_ours)]
-    landing_gone.note(rows)
-    size = sum(row.bytes for row in rows)
-    counters = {"files": len(rows), "bytes": size, "absent": len(absent), "failed": len(tries.failed)}
+    gone = _go(contract, step, going, tries, still_ours)
+    left = {_bytes_of(one.row) for one in set(going) - set(gone)}
+    landing_gone.note([one.row._replace(state=DONE) for one in gone if _bytes_of(one.row) not in left])
+    landing_gone.forget([one.row for one in gone if _bytes_of(one.row) in left])
+    size = sum(one.row.bytes for one in gone)
+    counters = {"files": len(gone), "bytes": size, "absent": len(absent), "failed": len(tries.failed)}
     failure = next(iter(tries.failed.values()), "")
-    return Maintained(counters=counters, files=tuple(row.uri for row in rows), failure=failure)
+    return Maintained(counters=counters, files=tuple(one.row.uri for one in gone), failure=failure)
 
 
 def _about_to_go(contract: Bronze, step: Step, leaving: Sequence[Leaving]) -> Iterator[Going]:
-    for one in dict.fromkeys(leaving):
-        if one.version is not None:
+    # A version may be found twice: by its own time, and beneath one that goes.
+    for version, one in {one.version: one for one in leaving}.items():
+        if version is not None:
             row = _row(contract.dataset, one, BEGUN, archive=step.archive)
-            yield Going(row, one.version, folder_of(contract, one.file))
+            yield Going(row, version, folder_of(contract, one.file))
+
+
+def _bytes_of(row: Gone) -> tuple[str, str]:
+    """What a row is about: several versions may be the same bytes, which are gone when none of them is there."""
+    return row.batch_id, row.uri
 
 
 def _go(
@@ -92,8 +102,7 @@ def _go(
         tries.each(going, _archive)
     current = [one for one in going if one.version.current]
     since = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
-    way = "archived" if step.archive else "deleted"
-    _mark(current, json.dumps({"dataset": contract.dataset, "since": since, "files": way}), tries)
+    _mark(current, json.dumps({"dataset": contract.dataset, "since": since}), tries)
     still_ours()
     gone = tries.each([one for one in going if not one.version.current], _remove)
     return [*gone, *tries.each(current, _remove)]
@@ -109,24 +118,37 @@ def _mark(current: Sequence[Going], told: str, tries: _Tries) -> None:
 
 
 def settle_begun(dataset: str) -> None:
-    """Find out what became of files whose going was cut off: gone, or there and as due as before."""
-    cut_off = landing_gone.begun(dataset)
-    if not cut_off:
+    """Find out what became of files whose going was cut off: gone, or there and as due as before.
+
+    Where the store does not tell of one, it waits for another turn, and keeps no other from its own.
+    """
+    if not (cut_off := landing_gone.begun(dataset)):
         return
-    there = dict(zip(cut_off, _each(cut_off, _is_there), strict=True))
-    landing_gone.note([_ended(row) for row in cut_off if not there[row]])
-    landing_gone.forget([row for row in cut_off if there[row]])
+    now = list(zip(cut_off, _each(cut_off, _found), strict=True))
+    unknown = {_bytes_of(row) for row, state in now if not state}
+    there = {_bytes_of(row) for row, state in now if state == BEGUN} - unknown
+    ended = [(row, state) for row, state in now if _bytes_of(row) not in unknown | there]
+    landing_gone.note([_ended(row, state) for row, state in ended])
+    landing_gone.forget([row for row in cut_off if _bytes_of(row) in there])
 
 
-def _is_there(row: Gone) -> bool:
-    return landing_versions.is_there(key_of(row.uri), row.version)
+def _found(row: Gone) -> str:
+    """The state that a version is in, by the store; empty where that does not tell."""
+    try:
+        if landing_versions.is_there(key_of(row.uri), row.version):
+            return BEGUN
+        # It went by other hands where there is no copy of it.
+        copied = not row.archived_to or landing_versions.is_there(key_of(row.archived_to))
+        return DONE if copied else ABSENT
+    except LakehouseError as error:
+        if is_away(error):
+            raise
+        log.warning("what became of %s is not known yet: %s", row.uri, first_sentence(error))
+        return ""
 
 
-def _ended(row: Gone) -> Gone:
-    """A version that is not there any more; it went by other hands where there is no copy of it."""
-    if row.archived_to and not landing_versions.is_there(key_of(row.archived_to)):
-        return row._replace(state=ABSENT, archived_to="")
-    return row._replace(state=DONE)
+def _ended(row: Gone, state: str) -> Gone:
+    return row._replace(state=state, archived_to=row.archived_to if state == DONE else "")
 
 
 def _row(dataset: str, one: Leaving, state: str, *, archive: bool = False) -> Gone:

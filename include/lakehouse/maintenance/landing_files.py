@@ -1,19 +1,19 @@
 """Landing files that are past their time: which of them may go, and why others stay. Touches nothing.
 
-A file goes when bronze has its bytes, published so long ago, and no other dataset may read it.
+A file goes when a batch took its bytes, published so long ago, and no other dataset may read it. One that could not be
+read as a whole is archived, and never deleted: bronze has not all that it holds.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyiceberg.table import Table
 
 from lakehouse import landing_versions
-from lakehouse.batch import Batch
-from lakehouse.catalog import coverage, history, ref_snapshot, table
+from lakehouse.catalog import table
 from lakehouse.contracts.load import Loaded, loaded
 from lakehouse.contracts.model import Bronze
 from lakehouse.contracts.places import fixed_part
@@ -21,7 +21,8 @@ from lakehouse.landing import hidden
 from lakehouse.landing_bucket import key_of, place
 from lakehouse.ledger import batches, landing_gone
 from lakehouse.ledger.landing_gone import Due, Span
-from lakehouse.maintenance.landing_folders import Leaving, looked_at
+from lakehouse.maintenance.held import held_by
+from lakehouse.maintenance.landing_folders import Leaving, looked_at, whole_files
 from lakehouse.store import StoreUnreachable
 from lakehouse.wording import first_sentence
 
@@ -36,6 +37,8 @@ NO_VERSIONS = (
 )
 NOT_HELD = "main does not hold the batch that took them"
 NO_DATA = "by their names they are no data"
+UNREAD = "a part of them could not be read, and bronze has not its bytes; correct them, or archive them instead"
+UNCOUNTED = "an earlier version took them, and did not count what it could not read; archive them instead"
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,8 @@ def clearing(contract: Bronze, span: Span, limit: int = MOST_FILES) -> Clearing:
         looks, more = looks + 1, len(files) == MOST_FILES
         later = later or (more and (len(leaving) >= limit or looks == MOST_LOOKS))
         files = _due(contract, span, files[-1]) if more and not later else []
-    return Clearing(tuple(leaving[:limit]), staying, later or len(leaving) > limit)
+    first = next(whole_files(leaving, limit), [])
+    return Clearing(tuple(first), staying, later or len(leaving) > len(first))
 
 
 def _due(contract: Bronze, span: Span, after: Due | None = None) -> list[Due]:
@@ -106,14 +110,6 @@ def _kept(contract: Bronze, files: Sequence[Due], main: Table | None, others: Ma
             kept[file] = NO_DATA
         elif file.batch_id not in held:
             kept[file] = NOT_HELD
+        elif contract.source.archive_after is None and file.malformed != 0:
+            kept[file] = UNREAD if file.malformed else UNCOUNTED
     return kept
-
-
-def held_by(found: Table, known: Collection[Batch]) -> set[str]:
-    """Which of these batches main holds: their interval, and their version as far as main's history reaches back."""
-    line, covered = history(found, ref_snapshot(found)), coverage(found)
-    reaches = min((one.timestamp_ms for one in line), default=0)
-    beside = {one.snapshot_id for one in found.metadata.snapshots if one.timestamp_ms >= reaches}
-    beside -= {one.snapshot_id for one in line}
-    strange = {one.batch_id for one in known for write in one.writes if write.head in beside}
-    return {one.batch_id for one in known if one.interval in covered} - strange

@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import groupby
+from math import inf
 
 from lakehouse import landing_versions
 from lakehouse.contracts.model import Bronze
@@ -54,6 +56,22 @@ def looked_at(contract: Bronze, files: Sequence[Due], limit: int) -> tuple[list[
     return leaving, staying, bool(folders)
 
 
+def whole_files(leaving: Sequence[Leaving], most: int, room: float = inf) -> Iterator[list[Leaving]]:
+    """So many versions at a time, and so many bytes; but all of a file's go together, and at least one file's."""
+    mine: list[Leaving] = []
+    left = room
+    for _, group in groupby(leaving, lambda one: one.file.uri):
+        file = list(group)
+        size = sum(one.file.bytes for one in file)
+        if mine and (len(mine) + len(file) > most or size > left):
+            yield mine
+            mine, left = [], room
+        mine += file
+        left -= size
+    if mine:
+        yield mine
+
+
 def _listed(folder: str) -> list[Version] | str:
     """The versions there, or why they are not known: one folder must not keep others from their turn."""
     try:
@@ -91,14 +109,16 @@ def _each(
 def parting(files: Sequence[Due], versions: Sequence[Version], taken: Sequence[Took]) -> tuple[list[Leaving], str]:
     """Which versions of one file may go, that which is current last, and why that one stays.
 
-    `files` is what was taken of it and is due, `taken` all that was ever taken of it, that in force first.
+    `files` is what was taken of it and is due, `taken` all that was ever taken of it, that in force first. Older
+    versions with the bytes of the current one stay as long as it does: bytes that are noted as gone are nowhere.
     """
     due = {(one.etag, one.bytes): one for one in files}
     there = {one.etag for one in versions}
     going = [Leaving(one, None) for one in files if one.etag not in there]
     old = [one for one in versions if not one.current]
-    going += [Leaving(due[one.etag, one.bytes], one) for one in old if (one.etag, one.bytes) in due]
     current = next((one for one in versions if one.current), None)
+    others = [one for one in old if current is None or (one.etag, one.bytes) != (current.etag, current.bytes)]
+    going += [Leaving(due[one.etag, one.bytes], one) for one in others if (one.etag, one.bytes) in due]
     if current is None or (current.etag, current.bytes) not in due:
         return going, ""
     if [one.etag for one in taken[:1]] != [current.etag]:
@@ -109,4 +129,5 @@ def parting(files: Sequence[Due], versions: Sequence[Version], taken: Sequence[T
         return going, BENEATH
     along = [(known[one.etag, one.bytes], one) for one in beneath]
     going += [Leaving(mine._replace(**took._asdict()), one) for took, one in along]
-    return [*going, Leaving(mine, current)], ""
+    alike = [one for one in old if one not in others]
+    return [*going, *(Leaving(mine, one) for one in (*alike, current))], ""

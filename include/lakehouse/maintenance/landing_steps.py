@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 from lakehouse.contracts.fields import write_duration
 from lakehouse.contracts.model import Bronze, Contract
 from lakehouse.jobs import Maintained
 from lakehouse.maintenance.landing_files import Clearing
-from lakehouse.maintenance.landing_folders import Leaving
+from lakehouse.maintenance.landing_folders import Leaving, whole_files
 from lakehouse.maintenance.step import Step
 from lakehouse.naming import ARCHIVE
 from lakehouse.wording import size
@@ -23,25 +23,12 @@ def cleared(contract: Contract, found: Clearing | None, now: datetime) -> tuple[
         return [], []
     kept = contract.source.kept
     past = f"past the {write_duration(kept)} that the contract keeps them in landing"
-    slices = list(_slices(found.leaving, contract.maintenance.slice_mb << 20))
+    slices = whole_files(found.leaving, MOST_AT_ONCE, contract.maintenance.slice_mb << 20)
     steps = [_step(contract, mine, past, now - kept) for mine in slices]
     held = [f"{count} landing files are {past}, and stay: {why}" for why, count in sorted(found.staying.items())]
     if found.later:
         held.append(f"more landing files are {past}; they have their turn in the next window")
     return steps, held
-
-
-def _slices(leaving: Sequence[Leaving], room: int) -> Iterator[list[Leaving]]:
-    mine: list[Leaving] = []
-    left = room
-    for one in leaving:
-        if mine and (len(mine) == MOST_AT_ONCE or one.file.bytes > left):
-            yield mine
-            mine, left = [], room
-        mine.append(one)
-        left -= one.file.bytes
-    if mine:
-        yield mine
 
 
 def _step(contract: Bronze, mine: Sequence[Leaving], past: str, before: datetime) -> Step:

@@ -49,9 +49,12 @@ class Going:
 
 
 def limit(contract: Contract, name: str, now: datetime) -> date | None:
-    """The day before which rows of a table are past their time; None where they never are."""
+    """The day before which rows of a table are past their time, by the end of their interval; None: they never are.
+
+    A row's day is that on which its interval began, and those of earlier days ended before the next one begins.
+    """
     kept = contract.retention.rows
-    return (now - kept).astimezone(UTC).date() if kept and name == contract.dataset else None
+    return contract.interval_ending_by(now - kept).end.date() if kept and name == contract.dataset else None
 
 
 def going(health: TableHealth, before: date | None) -> Going | None:

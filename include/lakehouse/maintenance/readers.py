@@ -49,8 +49,9 @@ def _unfinished(dataset: str) -> Iterator[str]:
 
 def _holes(contract: AnyContract, kept_from: date | None, before: date) -> Iterator[str]:
     """The first interval of that time that a dataset has not: what is not there by then could never come."""
-    since = max(contract.start, kept_from) if kept_from else contract.start
-    interval = contract.interval_after(datetime.combine(since, time.min, ZoneInfo(contract.timezone)))
+    start = datetime.combine(contract.start, time.min, ZoneInfo(contract.timezone))
+    since = max(start, datetime.combine(kept_from, time.min, UTC)) if kept_from else start
+    interval = contract.interval_after(since)
     for covered in coverage(table(contract.dataset)).intervals:
         if covered.start <= interval.start < covered.end:
             interval = contract.interval_after(covered.end)

@@ -18,8 +18,9 @@ from lakehouse.catalog import coverage, history, ref_snapshot, rows_from, table
 from lakehouse.contracts.model import AnyContract, Bronze, Silver
 from lakehouse.errors import LakehouseError
 from lakehouse.intervals import Interval, is_gone, shown
+from lakehouse.landing import not_there
 from lakehouse.ledger import batches, landing_gone
-from lakehouse.ledger.landing_gone import Gone
+from lakehouse.ledger.landing_gone import BEGUN, Gone
 from lakehouse.ledger.rollbacks import Move, Rollback
 from lakehouse.provenance import batch_of, is_maintenance, origin
 from lakehouse.versions import existing, version
@@ -59,8 +60,7 @@ def plan(contract: AnyContract, to: str) -> Rollback:
 
 def _can_be_built_again(contract: AnyContract, undone: Sequence[Batch]) -> None:
     """`CannotRollBack` where what is undone was made from files, or from rows of bronze, that have gone."""
-    taken = landing_gone.taken_by([batch.batch_id for batch in undone]) if isinstance(contract, Bronze) else []
-    if files := files_lost(contract.dataset, taken):
+    if isinstance(contract, Bronze) and (files := files_lost(contract.dataset, _files_gone(undone))):
         raise CannotRollBack(_cleared(contract.dataset, files))
     source = contract.reads if isinstance(contract, Silver) else contract.dataset
     kept_from = rows_from(table(source)) if isinstance(contract, Bronze | Silver) else None
@@ -70,6 +70,12 @@ def _can_be_built_again(contract: AnyContract, undone: Sequence[Batch]) -> None:
             f"{contract.dataset}: {shown(gone[0], contract.timezone)} would be undone and could not be built again, "
             f"for {source} has let its rows from before {kept_from} go; go to a later version"
         )
+
+
+def _files_gone(undone: Sequence[Batch]) -> list[Gone]:
+    """What they took and is gone; what was begun to go is looked for, as its going may have come to nothing."""
+    known = landing_gone.taken_by([batch.batch_id for batch in undone])
+    return [*(row for row in known if row.state != BEGUN), *not_there(row for row in known if row.state == BEGUN)]
 
 
 def files_lost(dataset: str, gone: Sequence[Gone]) -> list[Gone]:

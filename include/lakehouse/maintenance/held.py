@@ -1,0 +1,52 @@
+"""Which batches main holds, also where the versions that they made have expired."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Sequence
+
+from pyiceberg.expressions import In, Reference
+from pyiceberg.table import Table
+
+from lakehouse.batch import Batch
+from lakehouse.catalog import coverage, history, ref_snapshot, rows_from
+from lakehouse.intervals import is_gone
+
+_ID, _DAY = "_batch_id", "_ingestion_date"
+
+
+def held_by(found: Table, known: Collection[Batch]) -> set[str]:
+    """Which of these batches of bronze main holds: their interval, and their version, or else their rows.
+
+    Coverage alone does not tell: somebody may have moved main back without the platform. Rows that were let go by
+    their age were there.
+    """
+    line, covered, kept_from = history(found, ref_snapshot(found)), coverage(found), rows_from(found)
+    reaches, mine = min((one.timestamp_ms for one in line), default=0), {one.snapshot_id for one in line}
+    beside = {one.snapshot_id for one in found.metadata.snapshots if one.timestamp_ms >= reaches} - mine
+    there = {one.batch_id: one for one in known if one.interval in covered and not _heads(one) & beside}
+    asked = [one for one in there.values() if _brought_rows(one) and not _heads(one) & mine]
+    asked = [one for one in asked if not is_gone(one.interval, kept_from)]
+    return there.keys() - {one.batch_id for one in asked} | _in_files(found, asked)
+
+
+def _heads(batch: Batch) -> set[int | None]:
+    return {write.head for write in batch.writes}
+
+
+def _brought_rows(batch: Batch) -> bool:
+    return batch.counts.get("inserted", 0) > 0
+
+
+def _in_files(found: Table, asked: Sequence[Batch]) -> set[str]:
+    """Those of which main has a data file that may hold rows, by the bounds that its manifests name."""
+    if not asked:
+        return set()
+    ids, column = sorted(one.batch_id.encode() for one in asked), found.schema().find_field(_ID).field_id
+    days = In(term=Reference(_DAY), literals={one.interval_start.date().isoformat() for one in asked})
+    there: set[bytes] = set()
+    for task in found.scan(row_filter=days).plan_files():
+        lowest, highest = (bounds or {} for bounds in (task.file.lower_bounds, task.file.upper_bounds))
+        if column in lowest and column in highest:
+            there.update(ids[bisect_left(ids, lowest[column]) : bisect_right(ids, highest[column])])
+    return {one.decode() for one in there}
