@@ -137,7 +137,7 @@ class Settings(BaseSettings):
     maintenance_window: str = Field(
         "",
         pattern=r"^(([01]\d|2[0-3]):[0-5]\d-([01]\d|2[0-3]):[0-5]\d)?$",
-        description="Hours of UTC in which it runs by itself, such as 22:00-06:00; daily and weekly then begin with it.",
+        description="Hours of UTC in which it runs by itself, such as 22:00-06:00; daily and weekly begin with it.",
     )
     maintenance_pause_seconds: float = Field(
         10.0, ge=0, description="How long a table's lease is free between two slices, for whoever waits to write."

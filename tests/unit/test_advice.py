@@ -26,9 +26,10 @@ MIDNIGHT = datetime(2026, 1, 5, tzinfo=UTC)
 AGAIN = "lakehouse airflow dags backfill -s 2026-01-02 -e 2026-01-04 silver_events --reset-dagruns -y"
 
 
-def silver(folder: Path, text: str) -> Silver:
-    taken = BRONZE.replace('/"}', '/", recognise: interval}')
-    found = loaded(folder, {"silver/events.yaml": text, "bronze/events.yaml": taken})
+def silver(folder: Path, text: str, more: str = "") -> Silver:
+    """The contract, with more lines in it and in that of its input."""
+    taken = BRONZE.replace('%d}/"}', '%dT%H%z}/", recognise: interval}')
+    found = loaded(folder, {"silver/events.yaml": text + more, "bronze/events.yaml": taken + more})
     assert found.problems == ()
     contract = found.contracts[SILVER_NAME]
     assert isinstance(contract, Silver)
@@ -56,7 +57,7 @@ def test_days_are_run_again_from_the_first_to_the_last(tmp_path):
 
 def test_an_hour_at_midnight_is_not_the_whole_day(tmp_path):
     hour = Interval(MIDNIGHT, MIDNIGHT + timedelta(hours=1))
-    found = advice.run_again(contracts(tmp_path, silver="@hourly")[SILVER_NAME], [hour])
+    found = advice.run_again(contracts(tmp_path, bronze="@hourly", silver="@hourly")[SILVER_NAME], [hour])
     assert "-s 2026-01-05T00:00+00:00 -e 2026-01-05T00:00+00:00 " in found
 
 
@@ -70,7 +71,7 @@ def test_an_hour_at_midnight_is_not_the_whole_day(tmp_path):
     ],
 )
 def test_an_input_is_built_for_all_of_that_time_by_its_own_schedule_and_zone(tmp_path, more, said):
-    found = advice.build_first(silver(tmp_path, SILVER + more), day(3, 2))
+    found = advice.build_first(silver(tmp_path, SILVER, more), day(3, 2))
     assert found == f"lakehouse backfill silver.events {said} --upstream"
 
 

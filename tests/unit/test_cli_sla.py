@@ -12,7 +12,7 @@ from lakehouse.intervals import Interval
 from lakehouse.sla import State, Verdict
 from lakehouse.watch import Board
 from tests.unit.backfill_world import batch
-from tests.unit.contract_folder import SILVER, loaded
+from tests.unit.contract_folder import BRONZE, SILVER, loaded
 
 END = datetime(2026, 1, 5, 23, tzinfo=UTC)
 DAY_IN_BERLIN = Interval(END - timedelta(1), END)
@@ -24,7 +24,8 @@ def verdict(state: State = State.MISSED, lag: timedelta = timedelta(0)) -> Verdi
 
 @pytest.fixture
 def in_berlin(tmp_path, monkeypatch) -> None:
-    assert loaded(tmp_path, {"silver/events.yaml": f"{SILVER}timezone: Europe/Berlin\n"}).problems == ()
+    zone = "timezone: Europe/Berlin\n"
+    assert loaded(tmp_path, {"silver/events.yaml": SILVER + zone, "bronze/events.yaml": BRONZE + zone}).problems == ()
     monkeypatch.setenv("LAKEHOUSE_CONTRACTS", str(tmp_path))
 
 
