@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from lakehouse import naming
 from lakehouse.batch import TableWrite
 from lakehouse.contracts.model import LINEAGE_COLUMNS, Silver
+from lakehouse.contracts.shares import part_of, percent
 from lakehouse.jobs import CleanJob, Written
 from spark_jobs import tables
 from spark_jobs.deliveries import ACTION, ACTIONS, Delivery, delivery
@@ -33,7 +34,7 @@ def clean(spark: SparkSession, job: CleanJob) -> Written:
     rows = kept(_without_good_texts(of_interval(spark, job)))
     rejected = rows.where(F.size(REASONS) > 0)
     rows_in, quarantined = rows.agg(F.count("*"), F.count_if(F.size(REASONS) > 0)).first() or (0, 0)
-    if quarantined > contract.most_rejected * rows_in:
+    if quarantined > part_of(rows_in, contract.most_rejected):
         return Written(writes=(), counts={}, refused=_too_many(contract, rejected, quarantined, rows_in))
     if contract.delivers == "events":
         writes, counts = _write_events(spark, job, rows)
@@ -61,7 +62,7 @@ def _too_many(contract: Silver, rejected: DataFrame, quarantined: int, rows_in: 
     top = reasons.orderBy(F.desc("count"), "reason").limit(TOP_REASONS).collect()
     told = ", ".join(f"{row['reason']} {row['count']}" for row in top)
     return (
-        f"{quarantined} of {rows_in} records are rejected, more than most_rejected: {contract.most_rejected:.0%}; "
+        f"{quarantined} of {rows_in} records are rejected, more than most_rejected: {percent(contract.most_rejected)}; "
         f"most often {told}"
     )
 

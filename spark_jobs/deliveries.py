@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from lakehouse import naming
 from lakehouse.contracts.model import Silver
+from lakehouse.contracts.shares import part_of, percent
 from lakehouse.jobs import CleanJob
 from spark_jobs import tables
 from spark_jobs.keeping import kept
@@ -197,11 +198,10 @@ def _snapshot(spark: SparkSession, job: CleanJob, rows: DataFrame) -> Delivery:
 
 
 def _too_many(contract: Silver, vanished: int, held: int) -> str:
-    if vanished <= contract.most_deleted * held:
+    if vanished <= part_of(held, contract.most_deleted):
         return ""
-    return (
-        f"the snapshot lacks {vanished} of the table's {held} rows, more than most_deleted: {contract.most_deleted:.0%}"
-    )
+    most = percent(contract.most_deleted)
+    return f"the snapshot lacks {vanished} of the table's {held} rows, more than most_deleted: {most}"
 
 
 _DELIVERIES: dict[str, Callable[[SparkSession, CleanJob, DataFrame], Delivery]] = {

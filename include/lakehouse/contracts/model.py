@@ -19,7 +19,6 @@ from lakehouse.contracts.fields import (
     DatasetNames,
     Duration,
     Name,
-    Share,
     Source,
     Strict,
     TimeZone,
@@ -28,6 +27,7 @@ from lakehouse.contracts.fields import (
 from lakehouse.contracts.gates import Gate
 from lakehouse.contracts.keeping import Maintenance, Retention
 from lakehouse.contracts.places import landing_prefix
+from lakehouse.contracts.shares import Share
 from lakehouse.contracts.sla import Sla
 from lakehouse.intervals import Interval
 from lakehouse.naming import digest, feed_table, layer_of, quarantine_table, tombstone_table
