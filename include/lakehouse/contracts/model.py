@@ -186,7 +186,7 @@ class Silver(Shaped):
     key: tuple[str, ...] = Field((), description="Columns that identify a row; events have none.")
     newest_by: tuple[str, ...] = Field((), description="Order of a key's versions; first, the change's time.")
     duplicate_by: tuple[str, ...] = Field(
-        (), description="Events: columns by which one is known that came twice in its interval."
+        (), description="Events: required columns by which one is known that came twice in its interval."
     )
     rules: dict[Name, str] = Field(
         {}, description="Rules across columns: name, and SQL condition that must not be false."
