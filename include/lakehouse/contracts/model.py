@@ -180,8 +180,9 @@ class Silver(Shaped):
     reads: DatasetName = Field(description="The bronze dataset that it is made from.")
     delivers: Literal["changes", "snapshot", "events"] = Field(
         "changes",
-        description="What an interval brings: changes of keyed rows, the whole table (a key that is gone is deleted), "
-        "or events without a key, which replace what their interval brought before.",
+        description="What an interval brings: changes of keyed rows, the whole table (a key that is gone is deleted, "
+        "unless some record's cannot be read), or events without a key, which replace what their interval brought "
+        "before.",
     )
     key: tuple[str, ...] = Field((), description="Columns that identify a row; events have none.")
     newest_by: tuple[str, ...] = Field((), description="Order of a key's versions; first, the change's time.")
