@@ -112,6 +112,7 @@ def ensure(spark: SparkSession, table: str, wanted: Definition) -> None:
         spark.sql(f"ALTER TABLE {table_sql(table)} ADD COLUMNS ({', '.join(gained)})")
     for name in known.keys() & wanted.columns.keys():
         _align_column(spark, table, wanted, known[name])
+    _align_comment(spark, table, wanted)
 
 
 def _known_columns(spark: SparkSession, table: str) -> dict[str, StructField] | None:
@@ -145,6 +146,13 @@ def _align_column(spark: SparkSession, table: str, wanted: Definition, found: St
     comment = wanted.column_comments.get(found.name, "")
     if comment != (found.metadata or {}).get("comment", ""):
         spark.sql(f"{column} COMMENT {text(comment)}")
+
+
+def _align_comment(spark: SparkSession, table: str, wanted: Definition) -> None:
+    """Say of the table what the contract says."""
+    found = spark.sql(f"SHOW TBLPROPERTIES {table_sql(table)} ('comment')").collect()
+    if [row["value"] for row in found] != [wanted.comment]:
+        spark.sql(f"COMMENT ON TABLE {table_sql(table)} IS {text(wanted.comment)}")
 
 
 def ensure_namespace(spark: SparkSession, namespace: str) -> None:
