@@ -22,11 +22,11 @@ from lakehouse.table_properties import COMMON, modes
 
 # Files are found by these, and their beginnings, which is what Iceberg would keep of them, are all alike.
 _FOUND_BY = ("_batch_id", "_source_file")
+# Of a rejected record all that its parsing looks at, so that it can be read again.
+ARRIVAL = ("_raw_payload", "_source_file", "_source_offset", "_ingested_at", "_ingestion_date", "_malformed")
 QUARANTINE_COLUMNS = {
-    "_raw_payload": "string",
+    **{name: BRONZE_COLUMNS[name] for name in ARRIVAL},
     "_reasons": "array<string>",
-    "_source_file": "string",
-    "_source_offset": "bigint",
     "_interval_start": "timestamp",
     "_batch_id": "string",
     "_resolution": "string",
