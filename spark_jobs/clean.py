@@ -12,15 +12,16 @@ from pyspark.sql import functions as F
 from lakehouse import naming
 from lakehouse.batch import TableWrite
 from lakehouse.contracts.model import LINEAGE_COLUMNS, Silver
+from lakehouse.contracts.shares import part_of, percent
 from lakehouse.jobs import CleanJob, Written
 from spark_jobs import tables
 from spark_jobs.deliveries import ACTION, ACTIONS, Delivery, delivery
 from spark_jobs.feed import write_feed
 from spark_jobs.keeping import kept
-from spark_jobs.key_versions import OUTCOME, PLACE, Shape, against, equal, order_of, prefixed
+from spark_jobs.key_versions import OUTCOME, Shape, against, equal, order_of, prefixed
 from spark_jobs.parsing import DELETED, REASONS
 from spark_jobs.reach import Keys, on_days
-from spark_jobs.records import of_interval
+from spark_jobs.records import RECORD, of_interval
 
 TOP_REASONS = 3
 
@@ -33,7 +34,7 @@ def clean(spark: SparkSession, job: CleanJob) -> Written:
     rows = kept(_without_good_texts(of_interval(spark, job)))
     rejected = rows.where(F.size(REASONS) > 0)
     rows_in, quarantined = rows.agg(F.count("*"), F.count_if(F.size(REASONS) > 0)).first() or (0, 0)
-    if quarantined > contract.most_rejected * rows_in:
+    if quarantined > part_of(rows_in, contract.most_rejected):
         return Written(writes=(), counts={}, refused=_too_many(contract, rejected, quarantined, rows_in))
     if contract.delivers == "events":
         writes, counts = _write_events(spark, job, rows)
@@ -61,7 +62,7 @@ def _too_many(contract: Silver, rejected: DataFrame, quarantined: int, rows_in: 
     top = reasons.orderBy(F.desc("count"), "reason").limit(TOP_REASONS).collect()
     told = ", ".join(f"{row['reason']} {row['count']}" for row in top)
     return (
-        f"{quarantined} of {rows_in} records are rejected, more than most_rejected: {contract.most_rejected:.0%}; "
+        f"{quarantined} of {rows_in} records are rejected, more than most_rejected: {percent(contract.most_rejected)}; "
         f"most often {told}"
     )
 
@@ -106,16 +107,19 @@ def write_keyed(spark: SparkSession, job: CleanJob, found: Delivery) -> tuple[Ta
 
 
 def _write_rejected(spark: SparkSession, job: CleanJob, rejected: DataFrame, count: int) -> TableWrite:
-    """Replace what quarantine holds of this interval, but for what people have resolved."""
+    """Replace what quarantine holds of this interval, but for what people have resolved.
+
+    A record that was given up stays given up. One that was replayed waits again, beside the row that tells of it.
+    """
     branch = tables.Branch(spark, job, naming.quarantine_table(job.contract.dataset))
     mine = tables.among("_interval_start", job.interval_start)
     rows = rejected.withColumns(_own(job))
     rows = rows.select(*(_column(rows, name, kind) for name, kind in tables.QUARANTINE_COLUMNS.items()))
     if branch.base is not None and count:
-        resolved = tables.version(spark, branch.table, branch.base).where(f"{mine} AND _resolution IS NOT NULL")
-        # At the place of a record that was resolved a corrected file may have another one.
-        known = prefixed(resolved, "_resolved_", [*PLACE, "_raw_payload"])
-        rows = rows.join(known, equal([*PLACE, "_raw_payload"], "_resolved_"), "left_anti")
+        given_up = tables.version(spark, branch.table, branch.base).where(f"{mine} AND _resolution = 'discarded'")
+        # At the place of a record that was given up a corrected file may have another one.
+        known = prefixed(given_up, "_given_up_", RECORD)
+        rows = rows.join(known, equal(RECORD, "_given_up_"), "left_anti")
     branch.replace(rows, f"{mine} AND _resolution IS NULL", count)
     return branch.result()
 

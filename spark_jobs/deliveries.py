@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
@@ -11,11 +13,12 @@ from pyspark.sql import functions as F
 
 from lakehouse import naming
 from lakehouse.contracts.model import Silver
+from lakehouse.contracts.shares import part_of, percent
 from lakehouse.jobs import CleanJob
 from spark_jobs import tables
 from spark_jobs.keeping import kept
 from spark_jobs.key_versions import OUTCOME, PLACE, TARGET, Shape, against, equal, order_of, prefixed, ranked
-from spark_jobs.parsing import CONTENT, DELETED, REASONS
+from spark_jobs.parsing import CONTENT, DELETED, MALFORMED, REASONS
 from spark_jobs.reach import Days, Keys, met
 from spark_jobs.records import of_history
 
@@ -107,8 +110,7 @@ def _restated(spark: SparkSession, job: CleanJob, target: DataFrame, suspects: D
     """For each suspected key its newest version in the whole history, the row that the table holds, and the outcome."""
     contract = job.contract
     key = list(contract.key)
-    history = of_history(spark, job).join(F.broadcast(suspects), key, "left_semi")
-    newest = ranked(history, contract.key, contract.newest_by).where(_is("newest"))
+    newest = _newest(contract, of_history(spark, job), suspects)
     known = prefixed(target, TARGET, (*key, *contract.columns, *order_of(contract.newest_by)))
     meeting = [F.col(name) == F.col(TARGET + name) for name in key]
     # Keys that history does not know any more keep their name, so that their row can be found and deleted.
@@ -122,6 +124,12 @@ def _restated(spark: SparkSession, job: CleanJob, target: DataFrame, suspects: D
         .otherwise("unchanged")
     )
     return found.withColumn(OUTCOME, outcome)
+
+
+def _newest(contract: Silver, history: DataFrame, suspects: DataFrame) -> DataFrame:
+    """The newest version of each suspected key, of which a corrected file may bring very many."""
+    mine = Keys(suspects, contract.key).among(history)
+    return ranked(mine, contract.key, contract.newest_by).where(_is("newest"))
 
 
 def _doubtful(job: CleanJob) -> SparkColumn:
@@ -181,27 +189,40 @@ def _snapshot(spark: SparkSession, job: CleanJob, rows: DataFrame) -> Delivery:
     tally = _tallied(contract, judged)
     if job.outdated:
         return Delivery(_acting(judged), tally.counts)
+    return _without_missing(contract, rows, target, Delivery(_acting(judged), tally.counts, tally.touched))
+
+
+def _without_missing(contract: Silver, rows: DataFrame, target: DataFrame, found: Delivery) -> Delivery:
+    """The delivery with the rows deleted that the snapshot lacks; with none of them, where any may be in it."""
+    known = prefixed(target, TARGET, (*contract.key, *contract.columns))
     absent = [F.col(name) == F.col(TARGET + name) for name in contract.key]
     missing = known.join(rows.select(*contract.key).distinct(), absent, "left_anti")
     keys = missing.select("*", *(F.col(TARGET + name).alias(name) for name in contract.key))
     deleted = kept(keys.withColumn(OUTCOME, F.lit("deleted")))
-    changes = _acting(judged).unionByName(_acting(deleted), allowMissingColumns=True)
     gone = _tallied(contract, deleted)
-    vanished = gone.counts["deleted"]
+    lacking = gone.counts["deleted"]
+    refused = _too_many(contract, lacking, target.count()) if lacking else ""
+    if lacking and not rows.where(_of_any_key(contract)).isEmpty():
+        return replace(found, counts={**found.counts, "vanished": 0, "spared": lacking}, refused=refused)
     return Delivery(
-        changes,
-        {**tally.counts, "vanished": vanished},
-        tally.touched | gone.touched,
-        refused=_too_many(contract, vanished, target.count()) if vanished else "",
+        changes=found.changes.unionByName(_acting(deleted), allowMissingColumns=True),
+        counts={**found.counts, "vanished": lacking},
+        touched=found.touched | gone.touched,
+        refused=refused,
     )
 
 
-def _too_many(contract: Silver, vanished: int, held: int) -> str:
-    if vanished <= contract.most_deleted * held:
+def _of_any_key(contract: Silver) -> SparkColumn:
+    """Whether nobody can say which row a record is: its key cannot be read, or it may be the end of a file cut off."""
+    no_key = reduce(or_, [F.col(name).isNull() for name in contract.key])
+    return no_key | F.array_contains(REASONS, MALFORMED)
+
+
+def _too_many(contract: Silver, lacking: int, held: int) -> str:
+    if lacking <= part_of(held, contract.most_deleted):
         return ""
-    return (
-        f"the snapshot lacks {vanished} of the table's {held} rows, more than most_deleted: {contract.most_deleted:.0%}"
-    )
+    most = percent(contract.most_deleted)
+    return f"the snapshot lacks {lacking} of the table's {held} rows, more than most_deleted: {most}"
 
 
 _DELIVERIES: dict[str, Callable[[SparkSession, CleanJob, DataFrame], Delivery]] = {

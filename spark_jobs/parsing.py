@@ -10,12 +10,12 @@ from lakehouse.contracts import Column, Silver
 from lakehouse.contracts.paths import names, with_names
 from spark_jobs.casting import cast, text_of, usual
 from spark_jobs.payloads import RECORD, at, record
-from spark_jobs.reasons import DELETE_TRIED, DELETED, GIVEN, attempted, reasons
+from spark_jobs.reasons import DELETE_TRIED, DELETED, GIVEN, MALFORMED, attempted, reasons
 
 REASONS = "_reasons"
 # A hash of the record's text, by which repeats are told.
 CONTENT = "_content"
-__all__ = ["CONTENT", "DELETED", "REASONS", "parsed"]
+__all__ = ["CONTENT", "DELETED", "MALFORMED", "REASONS", "parsed"]
 
 
 def parsed(rows: DataFrame, contract: Silver, late_before: SparkColumn | None = None) -> DataFrame:

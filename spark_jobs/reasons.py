@@ -12,6 +12,8 @@ from lakehouse.contracts import Column, Silver
 from spark_jobs.payloads import is_malformed
 
 DELETED = "_delete"
+# The reason of what is no record, or not surely a whole one.
+MALFORMED = "record.malformed"
 # Whether the record is a delete; NULL where that cannot be computed.
 DELETE_TRIED = "_delete_tried"
 # Before a column's name: what its value was cast from, a text or the attempt at its expression.
@@ -43,7 +45,7 @@ def reasons(contract: Silver, known_faults: SparkColumn, late_before: SparkColum
     rules += [(~F.col(DELETED) & _fails(rule), f"rule.{name}") for name, rule in contract.rules.items()]
     broken = F.array_compact(F.array(*(F.when(condition, F.lit(reason)) for condition, reason in rules)))
     malformed = known_faults | is_malformed(F.col("_raw_payload"))
-    return F.when(malformed, F.array(F.lit("record.malformed"))).otherwise(F.array_sort(broken))
+    return F.when(malformed, F.array(F.lit(MALFORMED))).otherwise(F.array_sort(broken))
 
 
 def _rules(name: str, column: Column) -> Iterator[tuple[SparkColumn, str]]:

@@ -7,11 +7,15 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from lakehouse import naming
 from lakehouse.batch import Corrections
 from lakehouse.jobs import CleanJob
 from spark_jobs import tables
+from spark_jobs.key_versions import PLACE
 from spark_jobs.parsing import REASONS, parsed
 
+# What a record is known by: at the same place a corrected file may have another one.
+RECORD = [*PLACE, "_raw_payload"]
 _PAIR = ["_batch_id", "_source_file"]
 # Reading a record takes long beside moving it: a batch that came in one file is shared out in parts of so many.
 ROWS_PER_PART, MOST_PARTS = 10_000, 1_000
@@ -42,17 +46,35 @@ def _parsed(spark: SparkSession, job: CleanJob, rows: DataFrame, corrections: Co
     named = _inherited(spark, exempt, corrections.inherited)
     current = _marked(spark, named, corrections.replaced, "_replaced").where("NOT _replaced").drop("_replaced")
     if not job.contract.late_data:
-        return parsed(current, job.contract).drop("_interval_end")
+        return parsed(current, job.contract).drop("_interval_end", "_came_as")
     late_before = F.when(~F.col("_exempt"), F.col("_interval_end") - F.lit(job.contract.late_data))
-    return parsed(current, job.contract, late_before).drop("_interval_end", "_exempt")
+    judged = parsed(_with_replayed(spark, job, current), job.contract, late_before)
+    return judged.drop("_interval_end", "_came_as", "_exempt")
+
+
+def _with_replayed(spark: SparkSession, job: CleanJob, rows: DataFrame) -> DataFrame:
+    """Rows of which those are exempt, too, that somebody has replayed: late as they are, the table has them.
+
+    Quarantine knows a record by the name that its file had then: the one it came with, or that of an heir.
+    """
+    quarantine = naming.quarantine_table(job.contract.dataset)
+    replayed = tables.version(spark, quarantine, job.bases[quarantine]).where("_resolution = 'replayed'")
+    if replayed.isEmpty():
+        return rows
+    content = [name for name in RECORD if name != "_source_file"]
+    known = replayed.groupBy(*content).agg(F.collect_set("_source_file").alias("_known"))
+    named = F.arrays_overlap("_known", F.array("_source_file", "_came_as"))
+    both = rows.join(known, content, "left").withColumn("_exempt", F.col("_exempt") | F.coalesce(named, F.lit(False)))
+    return both.drop("_known")
 
 
 def _inherited(spark: SparkSession, rows: DataFrame, heirs: Sequence[tuple[str, str, str]]) -> DataFrame:
-    """Rows under the name of the file that has them now."""
+    """Rows under the name of the file that has them now; `_came_as` is the one with which they came."""
+    came = rows.withColumn("_came_as", F.col("_source_file"))
     if not heirs:
-        return rows
+        return came
     known = spark.createDataFrame(list(heirs), "_batch_id string, _source_file string, _heir string")
-    named = rows.join(F.broadcast(known), _PAIR, "left")
+    named = came.join(F.broadcast(known), _PAIR, "left")
     return named.withColumn("_source_file", F.coalesce("_heir", "_source_file")).drop("_heir")
 
 

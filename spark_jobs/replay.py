@@ -18,8 +18,6 @@ from spark_jobs.keeping import kept
 from spark_jobs.key_versions import PLACE
 from spark_jobs.parsing import REASONS, parsed
 
-_OWN = ("_raw_payload", *PLACE, "_interval_start")
-
 
 @dataclass(frozen=True)
 class Outcome:
@@ -50,7 +48,7 @@ def _given_up(spark: SparkSession, job: ReplayJob, chosen: DataFrame) -> Outcome
 
 def _tried_again(spark: SparkSession, job: ReplayJob, chosen: DataFrame) -> Outcome:
     """Records that keep the rules now are resolved; the others are told what they break now."""
-    rows = kept(parsed(chosen.select(*_OWN), job.contract))
+    rows = kept(parsed(chosen.select(*tables.ARRIVAL, "_interval_start"), job.contract))
     writes, counts = _write(spark, job, rows)
     now = rows.select(*PLACE, F.col(REASONS).alias("_reasons_now"))
     both = chosen.join(now, PLACE)

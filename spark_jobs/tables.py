@@ -22,11 +22,11 @@ from lakehouse.table_properties import wanted as wanted_properties
 
 # Files are found by these, and their beginnings, which is what Iceberg would keep of them, are all alike.
 _FOUND_BY = ("_batch_id", "_source_file")
+# Of a rejected record all that its parsing looks at, so that it can be read again.
+ARRIVAL = ("_raw_payload", "_source_file", "_source_offset", "_ingested_at", "_ingestion_date", "_malformed")
 QUARANTINE_COLUMNS = {
-    "_raw_payload": "string",
+    **{name: BRONZE_COLUMNS[name] for name in ARRIVAL},
     "_reasons": "array<string>",
-    "_source_file": "string",
-    "_source_offset": "bigint",
     "_interval_start": "timestamp",
     "_batch_id": "string",
     "_resolution": "string",
@@ -121,6 +121,7 @@ def ensure(spark: SparkSession, table: str, wanted: Definition) -> None:
         spark.sql(f"ALTER TABLE {table_sql(table)} ADD COLUMNS ({', '.join(gained)})")
     for name in known.keys() & wanted.columns.keys():
         _align_column(spark, table, wanted, known[name])
+    _align_comment(spark, table, wanted)
 
 
 def _known_columns(spark: SparkSession, table: str) -> dict[str, StructField] | None:
@@ -154,6 +155,13 @@ def _align_column(spark: SparkSession, table: str, wanted: Definition, found: St
     comment = wanted.column_comments.get(found.name, "")
     if comment != (found.metadata or {}).get("comment", ""):
         spark.sql(f"{column} COMMENT {text(comment)}")
+
+
+def _align_comment(spark: SparkSession, table: str, wanted: Definition) -> None:
+    """Say of the table what the contract says."""
+    found = spark.sql(f"SHOW TBLPROPERTIES {table_sql(table)} ('comment')").collect()
+    if [row["value"] for row in found] != [wanted.comment]:
+        spark.sql(f"COMMENT ON TABLE {table_sql(table)} IS {text(wanted.comment)}")
 
 
 def ensure_namespace(spark: SparkSession, namespace: str) -> None:

@@ -58,7 +58,10 @@ class Changes:
 
 
 class Snapshots:
-    """The rows of the newest interval; a key that it lacks is deleted, one that it has in a rejected record stays."""
+    """The rows of the newest interval; a key that it lacks is deleted, one that it has in a rejected record stays.
+
+    Where a rejected record has no key, it may have any: then all of them stay.
+    """
 
     def __init__(self, key: str) -> None:
         self.key = key
@@ -75,9 +78,12 @@ class Snapshots:
         counts += Counter(self.outcome(key, row) for key, row in brought.items())
         if accepted or rejected:
             stay = {record.row.get(self.key) for record in rejected}
-            after = {key: row for key, row in self.rows.items() if key in stay} | brought
-            counts["vanished"] = len(self.rows.keys() - after.keys())
-            self.rows = dict(sorted(after.items()))
+            missing = self.rows.keys() - stay - brought.keys()
+            gone = set() if None in stay else missing
+            counts += Counter(vanished=len(gone), spared=len(missing - gone))
+            self.rows = dict(
+                sorted({key: row for key, row in (self.rows | brought).items() if key not in gone}.items())
+            )
         return counts
 
     def outcome(self, key: Any, row: Row) -> str:

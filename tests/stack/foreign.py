@@ -10,7 +10,11 @@ from uuid import uuid4
 
 from pyspark.sql import SparkSession
 
+from lakehouse import quarantine, steps
+from lakehouse.jobs import Chosen
+from lakehouse.ledger import leases
 from lakehouse.naming import quarantine_table
+from lakehouse.plan import Attempt
 from lakehouse.query import run_sql
 from tests.stack.shop import Shop, in_session
 
@@ -70,6 +74,22 @@ class Source:
         self.shop.land(day, files)
         done = [self.shop.run(dataset, day, in_session(spark)) for dataset in self.shop.datasets]
         return done[-1].batch.counts if done[-1] else {}
+
+    def mended(self, right: str, wrong: str) -> None:
+        """The silver contract with one thing in it changed."""
+        (file,) = (self.shop.folder / "silver").glob("*.yaml")
+        assert right in file.read_text()
+        file.write_text(file.read_text().replace(right, wrong))
+
+    def resolve(self, spark: SparkSession, resolution: Any) -> dict[str, int]:
+        """Replay or discard all that waits in quarantine; what became of it."""
+        attempt, contract = Attempt(f"test/{uuid4().hex}", 1), self.shop.contract(self.shop.silver)
+        steps.take_lease(contract.dataset, attempt)
+        try:
+            chosen = Chosen(resolution=resolution, by="ann", why="known")
+            return quarantine.resolve(contract, chosen, attempt, in_session(spark))
+        finally:
+            leases.release(contract.dataset, attempt.run)
 
     def rows(self, columns: str) -> list[tuple[Any, ...]]:
         return run_sql(f"SELECT {columns} FROM {self.shop.silver} ORDER BY ALL")[1]

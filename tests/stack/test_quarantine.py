@@ -17,10 +17,10 @@ from lakehouse.ledger import leases
 from lakehouse.naming import quarantine_table
 from lakehouse.plan import Attempt
 from lakehouse.query import run_sql
-from tests.stack.foreign import LAYERS
+from tests.stack.foreign import LAYERS, lines
 from tests.stack.shop import Shop, in_session
 
-DAY = date(2026, 1, 1)
+DAY, NOON = date(2026, 1, 1), "2026-01-01T12:00:00Z"
 BRONZE = """
 dataset: bronze.things_{suffix}
 description: Things.
@@ -128,11 +128,24 @@ def test_records_that_are_given_up_stay_and_say_so(shop, spark):
     assert quarantine.summary(shop.silver)[1] == []
 
 
+# In the order of their names the reasons are in another order than by their numbers.
+REJECTED = [
+    *[{"id": "x", "colour": "green", "at": NOON}] * 2,
+    *[{"id": "x", "colour": "red", "at": NOON}] * 3,
+    *[{"id": 1, "colour": "green", "at": NOON}],
+    *[{"id": 1, "colour": "red"}] * 4,
+    *[{"id": 1, "colour": "red", "at": "soon"}],
+    b"nothing\n",
+]
+
+
 def test_a_batch_of_too_many_rejected_records_is_refused_with_its_top_reasons(stack, spark, tmp_path):
     shop = things(tmp_path, "changes")
-    deliver(shop, *["red"] * 6, "green", "violet", "black", "white")
+    good = [{"id": n, "colour": "red", "at": NOON} for n in range(28)]
+    shop.land(DAY, {"part.jsonl": lines(*good, *REJECTED)})
     shop.run(shop.bronze, DAY, in_session(spark))
-    with pytest.raises(steps.GateFailed, match=r"4 of 10 records are rejected.*20%.*colour.accepted 4"):
+    told = "12 of 40 records are rejected, more than most_rejected: 20%; most often "
+    with pytest.raises(steps.GateFailed, match=told + "thing_id.type 5, seen_at.required 4, colour.accepted 3(;|$)"):
         shop.run(shop.silver, DAY, in_session(spark))
     assert rows(shop) == []
     assert leases.holder(shop.silver) is None

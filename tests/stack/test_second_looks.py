@@ -12,12 +12,12 @@ from uuid import uuid4
 
 import pytest
 
-from lakehouse import quarantine, steps
+from lakehouse import steps
 from lakehouse.batch import DISCARDED, INTENT, PUBLISHED
+from lakehouse.catalog import table
 from lakehouse.errors import LakehouseError
 from lakehouse.intervals import Interval
-from lakehouse.jobs import Chosen
-from lakehouse.ledger import batches, leases
+from lakehouse.ledger import batches
 from lakehouse.naming import feed_table
 from lakehouse.plan import Attempt, NotReady, settle
 from lakehouse.publish import publish
@@ -34,13 +34,6 @@ def tasks(stack, tmp_path) -> Iterator[Source]:
     opened = tasks_of(tmp_path)
     yield opened
     opened.shop.close()
-
-
-def mended(source: Source, right: str, wrong: str) -> None:
-    """The silver contract with one thing in it changed."""
-    (file,) = (source.shop.folder / "silver").glob("*.yaml")
-    assert right in file.read_text()
-    file.write_text(file.read_text().replace(right, wrong))
 
 
 def clean(source: Source, spark: Any, day: Any = DAY) -> steps.Handover | None:
@@ -67,7 +60,7 @@ def feed_replayed(source: Source) -> list[tuple[int, str]]:
 def test_rows_are_read_again_by_a_mended_contract(tasks, spark):
     tasks.run(spark, {"a.json": lines(one(1, 1, " x "), one(2, 1, "y"), one(3, 1, "z"))})
     tasks.run(spark, {"b.json": lines(one(2, 2, " w "))}, NEXT)
-    mended(tasks, "from: name}", "from: name, clean: trim}")
+    tasks.mended("from: name}", "from: name, clean: trim}")
     clean(tasks, spark)
     assert tasks.rows("id, name") == [(1, "x"), (2, " w "), (3, "z")], "the next day's record was not read yet"
     clean(tasks, spark, NEXT)
@@ -78,7 +71,7 @@ def test_rows_are_read_again_by_a_mended_contract(tasks, spark):
 def test_a_record_that_a_mended_contract_rejects_leaves_the_table_to_the_one_before(tasks, spark):
     tasks.run(spark, {"a.json": lines(one(1, 1, "first"), one(2, 1, "ok"))})
     tasks.run(spark, {"b.json": lines(one(1, 2, "bad"), one(3, 2, "bad"))}, NEXT)
-    mended(tasks, "from: name}", "from: name, accepted: [first, ok]}")
+    tasks.mended("from: name}", "from: name, accepted: [first, ok]}")
     clean(tasks, spark, NEXT)
     assert tasks.rows("id, name") == feed_replayed(tasks) == [(1, "first"), (2, "ok")]
     assert tasks.rejected() == [("b.json", ["name.accepted"])] * 2
@@ -86,7 +79,7 @@ def test_a_record_that_a_mended_contract_rejects_leaves_the_table_to_the_one_bef
 
 def test_a_record_under_another_key_is_there_once(tasks, spark):
     tasks.run(spark, {"a.json": lines(one(1, 1, number=11), one(2, 1, "b", number=12))})
-    mended(tasks, "from: id}", "from: number}")
+    tasks.mended("from: id}", "from: number}")
     clean(tasks, spark)
     assert tasks.rows("id, name") == feed_replayed(tasks) == [(11, "a"), (12, "b")]
 
@@ -94,7 +87,7 @@ def test_a_record_under_another_key_is_there_once(tasks, spark):
 def test_what_became_a_delete_is_deleted_and_what_no_longer_is_one_comes_back(tasks, spark):
     tasks.run(spark, {"a.json": lines(one(1, 1), one(2, 1, gone="yes"), one(3, 1, gone="true"))})
     assert tasks.rows("id") == [(1,), (3,)]
-    mended(tasks, "gone = 'yes'", "gone = 'true'")
+    tasks.mended("gone = 'yes'", "gone = 'true'")
     clean(tasks, spark)
     assert tasks.rows("id") == [(1,), (2,)]
 
@@ -112,10 +105,10 @@ def test_an_interval_that_has_only_a_part_of_the_inputs_is_refused(tasks, spark)
 
 def test_a_feed_that_was_switched_off_goes_on_with_what_it_missed(tasks, spark):
     tasks.run(spark, {"a.json": lines(one(1, 1), one(2, 1), one(3, 1), one(4, 1))})
-    mended(tasks, "change_feed: true", "change_feed: false")
+    tasks.mended("change_feed: true", "change_feed: false")
     tasks.run(spark, {"b.json": lines(one(1, 2, "b"), one(2, 2, gone="yes"), one(5, 2))}, NEXT)
     assert feed_replayed(tasks) == [(1, "a"), (2, "a"), (3, "a"), (4, "a")]
-    mended(tasks, "change_feed: false", "change_feed: true")
+    tasks.mended("change_feed: false", "change_feed: true")
     tasks.run(spark, {"c.json": lines(one(3, 3, "c"))}, NEXT + timedelta(1))
     assert feed_replayed(tasks) == tasks.rows("id, name") == [(1, "b"), (3, "c"), (4, "a"), (5, "a")]
     tasks.run(spark, {"d.json": lines(one(4, 4, "d"))}, NEXT + timedelta(2))
@@ -155,19 +148,37 @@ def feed_ids(source: Source) -> list[tuple[int]]:
 
 def test_a_bad_record_where_a_resolved_one_was_is_kept(tasks, spark):
     tasks.run(spark, {"a.json": lines(one(1, 1), {"id": 2, "at": 1})})
-    resolve(tasks, spark)
+    tasks.resolve(spark, "discarded")
     tasks.run(spark, {"a.json": lines(one(1, 1), {"id": 9, "at": 1})})
     assert tasks.rejected() == [("a.json", ["name.required"])] * 2
 
 
-def resolve(source: Source, spark: Any) -> None:
-    attempt, contract = Attempt(f"test/{uuid4().hex}", 1), source.shop.contract(source.shop.silver)
-    steps.take_lease(contract.dataset, attempt)
-    try:
-        chosen = Chosen(resolution="discarded", by="ann", why="known")
-        quarantine.resolve(contract, chosen, attempt, in_session(spark))
-    finally:
-        leases.release(contract.dataset, attempt.run)
+# --- The same once more, when what was there before is forgotten ---
+
+
+def forget(source: Source, spark: Any) -> None:
+    """Let every version of every table go that can go: all but the newest."""
+    older = "older_than => TIMESTAMP'2100-01-01', retain_last => 1"
+    for name in source.shop.state():
+        spark.sql(f"CALL lake.system.expire_snapshots(table => '{name}', {older})")
+        found = table(name)
+        assert found is not None
+        assert len(found.snapshots()) <= 1
+
+
+def test_nothing_is_taken_twice_when_all_versions_have_expired_that_can(tasks, spark):
+    shop = tasks.shop
+    tasks.run(spark, {"a.json": lines(one(1, 1), one(2, 1))})
+    tasks.run(spark, {"b.json": lines(one(2, 2, "b"), one(3, 2), b"oops\n")}, NEXT)
+    forget(tasks, spark)
+    before = shop.state()
+    again = [shop.run(dataset, day, in_session(spark)) for day in (DAY, NEXT) for dataset in shop.datasets]
+    assert again == [None] * 4
+    assert shop.state() == before
+    tasks.run(spark, {"c.json": lines(one(4, 1))})
+    assert tasks.rows("id, name") == feed_replayed(tasks) == [(1, "a"), (2, "b"), (3, "a"), (4, "a")]
+    assert run_sql(f"SELECT count(*) FROM {shop.bronze}")[1] == [(6,)]
+    assert tasks.rejected() == [("b.json", ["record.malformed"])]
 
 
 # --- A publish that was cut off, or cleared ---

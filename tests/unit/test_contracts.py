@@ -39,6 +39,8 @@ MISTAKES = [
      "key[0]: no column 'evnt_id'; did you mean 'event_id'?"),
     ("silver", "key: [event_id]", "key: [amount]",
      "key[0]: 'amount' may be missing; add required: true to the column"),
+    ("silver", "key: [event_id]", "delivers: events\nduplicate_by: [event_id, amount]",
+     "duplicate_by[1]: 'amount' may be missing; add required: true to the column"),
     ("silver", "newest_by: [seen_at]", "newest_by: [seen]",
      "newest_by[0]: no column 'seen'; did you mean 'seen_at'?"),
     ("silver", "key: [event_id]", "key: [event_id]\ngates: [{unique: [event]}]",

@@ -1,4 +1,4 @@
-"""Paths, bounds and SQL in contracts: what is read from their text, and what is refused."""
+"""Paths, bounds, shares and SQL in contracts: what is read from their text, and what is refused."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
+from pydantic import TypeAdapter
 
 from lakehouse.contracts.bounds import read_bound
 from lakehouse.contracts.paths import names, steps
+from lakehouse.contracts.shares import Share, part_of, percent
 
 
 @pytest.mark.parametrize("path", ["", ".a", "a.", '"a', '"a"b', "[0]", "a[b]", "a[-1]", "a[9999999999]", "a[0]b"])
@@ -51,3 +53,25 @@ def test_a_bound_is_a_value_of_its_column(kind, given, bound):
 def test_names_in_sql_are_told_from_texts_numbers_and_functions():
     sql = """lower(Op) = 'a b' AND n > 1e5 OR `x y` IN ("c", r'\\') AND t.d IS NOT NULL"""
     assert names(sql) == ["Op", "n", "x y", "t.d"]
+
+
+@pytest.mark.parametrize("tenths", [*range(0, 1001, 10), 125, 333, 999])
+def test_a_share_is_of_a_thousand_what_it_says(tenths):
+    """29% of 100 are 29, though 0.29 * 100 is less, and 7% are 7, though 0.07 * 100 is more."""
+    shares = TypeAdapter(Share)
+    share = shares.validate_python(f"{tenths / 10:g}%")
+    assert part_of(1000, share) == tenths
+    assert part_of(100.0, share) * 10 == tenths
+    assert tenths / 1000 == share, "as a count divided by another is"
+    assert shares.validate_python(shares.dump_python(share)) == share
+
+
+@pytest.mark.parametrize("text", ["100%", "20%", "0%", "12.5%", "0.00001%", "12.3456789%"])
+def test_a_share_is_told_as_it_was_written(text):
+    assert percent(TypeAdapter(Share).validate_python(text)) == text
+
+
+@pytest.mark.parametrize("given", ["101%", "100.5%", "1e1%", "-1%", 0.2, "0.2"])
+def test_what_is_no_percentage_is_no_share(given):
+    with pytest.raises(ValueError, match="is no share; write a percentage, such as 20%"):
+        TypeAdapter(Share).validate_python(given)

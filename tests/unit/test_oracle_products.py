@@ -67,9 +67,20 @@ def test_a_snapshot_brings_changes_and_takes_what_it_lacks() -> None:
 def test_a_product_whose_record_is_rejected_stays_as_it_is() -> None:
     shop = Oracle("products")
     shop.run(DAY, put("products", a=csv(row(1), row(2))))
-    run = shop.run(DAYS[1], put("products", DAYS[1], a=csv(row(1, "n/a"), row(3, "n/a"), "x,,,,", "oops")))
-    assert counts(run) == {"rows_in": 4, "quarantined": 4, "vanished": 1}
+    run = shop.run(DAYS[1], put("products", DAYS[1], a=csv(row(1, "n/a"), row(3, "n/a"))))
+    assert counts(run) == {"rows_in": 2, "quarantined": 2, "vanished": 1}
     assert prices(shop) == {1: Decimal("1.00")}
+
+
+@pytest.mark.parametrize("broken", ["oops", "x,A,toys,1.00,true", ",A,toys,1.00,true"])
+def test_no_product_goes_while_a_record_may_be_that_of_any(broken: str) -> None:
+    shop = Oracle("products")
+    shop.run(DAY, put("products", a=csv(row(1), row(2))))
+    run = shop.run(DAYS[1], put("products", DAYS[1], a=csv(row(1, "2.00"), broken)))
+    assert counts(run) == {"rows_in": 2, "quarantined": 1, "updated": 1, "spared": 1}
+    assert prices(shop) == {1: Decimal("2.00"), 2: Decimal("1.00")}
+    shop.run(DAYS[2], put("products", DAYS[2], a=csv(row(1, "2.00"))))
+    assert prices(shop) == {1: Decimal("2.00")}
 
 
 def test_a_product_with_a_good_record_besides_the_rejected_one_is_taken() -> None:

@@ -82,9 +82,12 @@ def of_silver(contract: Silver) -> Iterator[Fault]:
         yield "reads", f"silver is made from bronze, not from '{contract.reads}'"
     yield from _of_delivery(contract)
     yield from _unknown("key", contract.key, contract.columns)
-    yield from _optional_keys(contract)
+    # A MERGE never matches a key that is null: it would insert that row again with every batch.
+    yield from _optional("key", contract.key, contract.columns)
     yield from _unknown("newest_by", contract.newest_by, (*contract.columns, "_source_offset", "_source_file"))
     yield from _unknown("duplicate_by", contract.duplicate_by, contract.columns)
+    # Events without a value would be alike, and all but one of them repeats.
+    yield from _optional("duplicate_by", contract.duplicate_by, contract.columns)
     first = contract.columns.get(next(iter(contract.newest_by), ""))
     if contract.late_data and (first is None or first.type != "timestamp"):
         yield "late_data", "needs a timestamp as the first column of newest_by"
@@ -136,11 +139,11 @@ def _of_delivery(contract: Silver) -> Iterator[Fault]:
             yield name, f"means nothing where delivers is {contract.delivers}; remove it"
 
 
-def _optional_keys(contract: Silver) -> Iterator[Fault]:
-    """A MERGE never matches a key that is null: it would insert that row again with every batch."""
-    for position, name in enumerate(contract.key):
-        if name in contract.columns and not contract.columns[name].required:
-            yield f"key[{position}]", f"'{name}' may be missing; add required: true to the column"
+def _optional(field: str, names: Iterable[str], columns: Mapping[str, Column]) -> Iterator[Fault]:
+    """Columns by which rows are known, and which a record may lack."""
+    for position, name in enumerate(names):
+        if name in columns and not columns[name].required:
+            yield f"{field}[{position}]", f"'{name}' may be missing; add required: true to the column"
 
 
 def _unknown(field: str, names: Iterable[str], known: Iterable[str]) -> Iterator[Fault]:

@@ -28,7 +28,6 @@ _TYPE = re.compile(r"(string|boolean|int|bigint|double|date|timestamp|binary|dec
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _DATASET = re.compile(r"(bronze|silver|gold)\.[a-z][a-z0-9_]*")
 _DURATION = re.compile(r"(\d+)([smhd])")
-_SHARE = re.compile(r"(\d+(?:\.\d+)?)%")
 _PARTITION = re.compile(r"(?:(year|month|day|hour)\((\w+)\)|(bucket|truncate)\((\d+), ?(\w+)\)|(\w+))")
 
 
@@ -56,13 +55,6 @@ def write_duration(value: timedelta) -> str:
         if seconds and seconds % size == 0:
             return f"{seconds // size}{unit}"
     return f"{seconds}s"
-
-
-def _share(value: Any) -> Any:
-    match = _SHARE.fullmatch(value) if isinstance(value, str) else None
-    if not match or float(match[1]) > 100:
-        raise ValueError(f"'{value}' is no share; write a percentage, such as 20%")
-    return float(match[1]) / 100
 
 
 def _pattern(value: str) -> str:
@@ -149,12 +141,6 @@ Bound = Annotated[
     int | float | str, BeforeValidator(lambda bound: bound.isoformat() if isinstance(bound, date) else bound)
 ]
 Pattern = Annotated[str, AfterValidator(_pattern), editor("regular expression")]
-Share = Annotated[
-    float,
-    BeforeValidator(_share),
-    PlainSerializer(lambda share: f"{share * 100:g}%", return_type=str),
-    editor("share", _SHARE),
-]
 Cleaner = Literal["trim", "squeeze", "empty_to_null", "lower", "upper", "digits", "currency", "currency_eu"]
 Cleaners = Annotated[tuple[Cleaner, ...], BeforeValidator(as_list, json_schema_input_type=Cleaner | list[Cleaner])]
 

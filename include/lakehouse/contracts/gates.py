@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, model_validator
 
 from lakehouse.contracts.bounds import Value, read_bound
-from lakehouse.contracts.fields import Bound, DatasetName, Duration, Name, Share, Strict, editor
+from lakehouse.contracts.fields import Bound, DatasetName, Duration, Name, Strict, editor
+from lakehouse.contracts.shares import Share
 from lakehouse.naming import digest
 
 _TRAILING = re.compile(r"trailing_([1-9]\d{0,2})_intervals")

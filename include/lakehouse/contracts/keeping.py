@@ -7,7 +7,8 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from lakehouse.contracts.fields import Duration, Share, Strict
+from lakehouse.contracts.fields import Duration, Strict
+from lakehouse.contracts.shares import Share
 
 # A writer that does not know of leases may be at work for long: its files are no orphans yet.
 ORPHANS_FLOOR = timedelta(days=3)

@@ -19,7 +19,6 @@ from lakehouse.contracts.fields import (
     DatasetNames,
     Duration,
     Name,
-    Share,
     Source,
     Strict,
     TimeZone,
@@ -28,6 +27,7 @@ from lakehouse.contracts.fields import (
 from lakehouse.contracts.gates import Gate
 from lakehouse.contracts.keeping import Maintenance, Retention
 from lakehouse.contracts.places import landing_prefix
+from lakehouse.contracts.shares import Share
 from lakehouse.contracts.sla import Sla
 from lakehouse.intervals import Interval
 from lakehouse.naming import digest, feed_table, layer_of, quarantine_table, tombstone_table
@@ -180,13 +180,14 @@ class Silver(Shaped):
     reads: DatasetName = Field(description="The bronze dataset that it is made from.")
     delivers: Literal["changes", "snapshot", "events"] = Field(
         "changes",
-        description="What an interval brings: changes of keyed rows, the whole table (a key that is gone is deleted), "
-        "or events without a key, which replace what their interval brought before.",
+        description="What an interval brings: changes of keyed rows, the whole table (a key that is gone is deleted, "
+        "unless some record's cannot be read), or events without a key, which replace what their interval brought "
+        "before.",
     )
     key: tuple[str, ...] = Field((), description="Columns that identify a row; events have none.")
     newest_by: tuple[str, ...] = Field((), description="Order of a key's versions; first, the change's time.")
     duplicate_by: tuple[str, ...] = Field(
-        (), description="Events: columns by which one is known that came twice in its interval."
+        (), description="Events: required columns by which one is known that came twice in its interval."
     )
     rules: dict[Name, str] = Field(
         {}, description="Rules across columns: name, and SQL condition that must not be false."

@@ -9,6 +9,7 @@ from lakehouse.batch import Batch
 from lakehouse.catalog import coverage, ref_snapshot, table
 from lakehouse.contracts.gates import LEAST_HISTORY, TRAILING, Between, Fresh, Gate, Quantile, RowCount
 from lakehouse.contracts.model import AnyContract, Bronze, Silver
+from lakehouse.contracts.shares import part_of
 from lakehouse.errors import LakehouseError
 from lakehouse.gates.checks import (
     Broken,
@@ -137,7 +138,7 @@ def _row_count(contract: AnyContract, gate: Gate, asked: RowCount, batch: Batch)
         return {"measure": measure, "note": _too_little(before)}
     expected = median(before)
     note = f"{asked.at_least:.0%} of {expected:g}, the median of {len(before)} intervals"
-    return {"measure": measure, "at_least": asked.at_least * expected, "note": note}
+    return {"measure": measure, "at_least": float(part_of(expected, asked.at_least)), "note": note}
 
 
 def _accepted(batch: Batch) -> int:
