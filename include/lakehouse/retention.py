@@ -16,7 +16,7 @@ from lakehouse.contracts.model import Contract
 from lakehouse.errors import LakehouseError
 from lakehouse.ledger import leases
 from lakehouse.maintenance.expiry import bounds
-from lakehouse.naming import INPUT_TAG, dag_id, versions_of
+from lakehouse.naming import INPUT_TAG, INPUTS, dag_id, versions_of
 from lakehouse.provenance import origin
 from lakehouse.publish import drop_branches
 
@@ -75,12 +75,19 @@ def keep_inputs(dataset: str, contracts: Sequence[Contract], now: datetime, *, a
 def _needed(found: Table, dataset: str, contracts: Iterable[Contract], now: datetime) -> Iterator[tuple[str, int]]:
     """Tag and snapshot of each version that a retained one names."""
     for contract in contracts:
-        reader = table(contract.dataset) if dataset in contract.inputs else None
+        reader = _reader(contract, dataset)
         for snapshot_id in _retained(contract, reader, now) if reader else ():
             source = origin(reader, snapshot_id) if reader else None
             used = source.inputs.get(dataset) if source else None
             if used is not None and found.snapshot_by_id(used) is not None:
                 yield _tag(contract.dataset, used), used
+
+
+def _reader(contract: Contract, dataset: str) -> Table | None:
+    """The table of another dataset of which some version was made from this one, whatever its contract reads by now."""
+    found = table(contract.dataset) if contract.inputs and contract.dataset != dataset else None
+    told = [one.summary.get(INPUTS) or "" for one in found.metadata.snapshots if one.summary] if found else []
+    return found if any(f'"{dataset}"' in inputs for inputs in told) else None
 
 
 def _tag(reader: str, snapshot: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -46,7 +47,7 @@ def build_maintenance(tier: str, schedule: str) -> DAG | None:
         schedule=CronTriggerTimetable(begins(settings().maintenance_window, schedule), timezone="UTC"),
         start_date=datetime(2026, 1, 1, tzinfo=UTC),
         catchup=False,
-        max_active_runs=1,
+        max_active_runs=4,  # a run for one dataset alone waits for no other; the leases let one write at a time
         tags=["maintenance"],
         default_args={**DEFAULTS, "retries": 1},
     ) as dag:
@@ -126,6 +127,16 @@ class PlanOperator(BaseOperator):
         return {"dataset": contract.dataset, "steps": steps, "failed": ""}
 
 
+@dataclass(frozen=True)
+class Waited:
+    """What a task has to know that goes on where it was put off."""
+
+    taken: int = 0  # steps
+    until: str = ""
+    waits: int = 0
+    unwritten: int = 0  # files, in the steps that were taken
+
+
 class MaintainOperator(Step):
     """Do what the plan says of one dataset, a slice at a time under its lease; it waits for that without a worker slot.
 
@@ -137,8 +148,7 @@ class MaintainOperator(Step):
         super().__init__(**kwargs)
         self.steps = steps
         self.failed = failed
-        self._taken = 0
-        self._until = ""
+        self._waited = Waited()
 
     def step(self, context: Context) -> Any:
         from lakehouse.maintenance.carried_out import Busy, PutOff, carry_out
@@ -146,15 +156,15 @@ class MaintainOperator(Step):
         from lakehouse.maintenance.turn import turn
 
         planned = [Planned.model_validate(one) for one in self.steps]
-        pause, window, attempt = settings().maintenance_pause_seconds, window_of(context), attempt_of(context)
+        pause, window, before = settings().maintenance_pause_seconds, window_of(context), self._waited
+        # Who waits leaves its Spark sessions, and the server opens none a second time.
+        attempt = replace(attempt_of(context), redone=before.waits)
         try:
             with turn(self.dataset), acting_as(Role.MAINTENANCE):
                 if self.failed:
                     raise AirflowFailException(f"{self.dataset} could not be planned for: {self.failed}")
-                done = carry_out(
-                    self.contract(), planned, attempt, self.run_job, pause, window=window, start=self._taken
-                )
-                for line in done:
+                given = (self.contract(), planned, attempt, self.run_job, pause)
+                for line in carry_out(*given, window=window, start=before.taken, unwritten=before.unwritten):
                     self.log.info("%s", line)
         except Busy as busy:
             self._wait(context, busy)
@@ -166,16 +176,16 @@ class MaintainOperator(Step):
     def _wait(self, context: Context, busy: Busy) -> NoReturn:
         """Leave the worker until the lease is free, and go on with the step that was next; but not for ever."""
         alone, run = only_for(context), attempt_of(context).run
-        until = "" if alone else self._until or (datetime.now(UTC) + PATIENCE).isoformat()
+        until = "" if alone else self._waited.until or (datetime.now(UTC) + PATIENCE).isoformat()
         if until and datetime.now(UTC) >= datetime.fromisoformat(until):
             raise AirflowSkipException(f"put off: {busy}") from None
         self.log.info("waiting: %s", busy)
-        kwargs = {"taken": busy.taken, "until": until}
+        waited = Waited(busy.taken, until, self._waited.waits + 1, busy.unwritten)
         trigger = LeaseTrigger(self.dataset, run, until)
-        self.defer(trigger=trigger, method_name="resume", kwargs=kwargs, timeout=LEASE_TIMEOUT)
+        self.defer(trigger=trigger, method_name="resume", kwargs=asdict(waited), timeout=LEASE_TIMEOUT)
 
-    def resume(self, context: Context, event: Any = None, taken: int = 0, until: str = "") -> Any:
-        self._taken, self._until = taken, until
+    def resume(self, context: Context, event: Any = None, **waited: Any) -> Any:
+        self._waited = Waited(**waited)
         return super().resume(context, event)
 
     def run_job(self, job: Any) -> None:

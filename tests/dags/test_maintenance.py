@@ -99,6 +99,35 @@ def test_a_dataset_that_is_being_written_is_waited_for_most_of_an_hour_and_then_
         MaintainOperator(task_id="maintain", dataset="silver.orders", steps=[]).resume(context(), None, **over)
 
 
+def test_each_time_that_a_task_goes_on_it_has_spark_sessions_of_its_own(monkeypatch):
+    """The server refuses one that its client has released, as it did when the task began to wait."""
+    from airflow.sdk.exceptions import TaskDeferred
+
+    from lakehouse.maintenance import carried_out
+    from lakehouse_airflow.maintenance import MaintainOperator
+
+    tries: list[Any] = []
+
+    def busy(_contract: object, _steps: object, attempt: Any, *_: object, **how: int) -> None:
+        tries.append(attempt)
+        raise carried_out.Busy("silver.orders is being written by a run", 0, how["unwritten"] + 3)
+
+    monkeypatch.setattr(carried_out, "carry_out", busy)
+    kwargs: dict[str, Any] = {}
+    for number in range(1, 4):
+        task = MaintainOperator(task_id="maintain", dataset="silver.orders", steps=[])
+        with pytest.raises(TaskDeferred) as waiting:
+            task.resume(context(), None, **kwargs) if kwargs else task.execute(context())
+        kwargs = waiting.value.kwargs
+        assert kwargs["unwritten"] == 3 * number, "files that could not be rewritten are not forgotten"
+    assert {one.run for one in tries} == {"maintenance_daily/a run"}
+    assert len({one.session("remove_orphan_files-0-list-silver_orders") for one in tries}) == 3
+
+
+def test_a_run_for_one_dataset_alone_does_not_wait_for_its_tier_nor_the_tier_for_it(parsed):
+    assert parsed["dags"]["maintenance_daily"]["max_active_runs"] == 4
+
+
 def test_a_run_for_one_dataset_waits_for_its_lease_as_a_pipeline_does(carried):
     from airflow.sdk.exceptions import TaskDeferred
 

@@ -126,7 +126,7 @@ def test_maintenance_plans_then_maps_one_task_to_each_dataset_and_catches_up_on_
     assert found["maintain"]["_is_mapped"]
     assert found["maintain"]["partial_kwargs"]["pool"] == SPARK_POOL
     assert parsed["dags"]["maintenance_daily"]["catchup"] is False
-    assert parsed["dags"]["maintenance_daily"]["max_active_runs"] == 1
+    assert parsed["dags"]["maintenance_daily"]["max_active_runs"] == 4
 
 
 def test_the_watch_looks_every_five_minutes_catches_up_on_nothing_and_is_not_retried(parsed):

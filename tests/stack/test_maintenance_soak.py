@@ -139,6 +139,17 @@ def writing(soak: Soak, table: Soaked, spark: SparkSession) -> Callable[[], None
     return work
 
 
+def disagreeing(table: Soaked, snapshot: int, query: str, number: int) -> str:
+    """What a second look and another engine say: whether the version is wrong, or was read wrongly."""
+    spark = connect(str(uuid4()))
+    try:
+        by_spark = spark.sql(query.replace(table.name, f"{table_sql(table.name)} VERSION AS OF {snapshot}")).first()
+    finally:
+        spark.stop()
+    again = run_sql(query, at=str(snapshot))[1][0]
+    return f"{table.name} at {snapshot}, step {number}; DuckDB once more: {again}; Spark: {tuple(by_spark or ())}"
+
+
 def reading(soak: Soak, tables: list[Soaked]) -> Callable[[], None]:
     """Every version of main, once: it holds what the writer's newest step in it left."""
 
@@ -161,7 +172,7 @@ def reading(soak: Soak, tables: list[Soaked]) -> Callable[[], None]:
                     raise
                 if number in table.steps and any(told):
                     count, total = table.steps[number]
-                    assert tuple(rows) == (count, count, total), f"{table.name} at {one.snapshot_id}, step {number}"
+                    assert tuple(rows) == (count, count, total), disagreeing(table, one.snapshot_id, query, number)
                     soak.counts["versions read"] += 1
                 table.seen.add(one.snapshot_id)
         threading.Event().wait(0.2)

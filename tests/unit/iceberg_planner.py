@@ -71,7 +71,7 @@ def rewritten(files: Sequence[File], call: Call) -> tuple[list[File], int]:
         taken, left = group[:left], left - len(group[:left])
         for one in taken:
             after.remove(one)
-        after.extend(_written(taken))
+        after.extend(packed(taken))
         read += sum(one.bytes for one in taken)
     return after, read
 
@@ -107,7 +107,8 @@ def _too_many_deletes(one: File, call: Call) -> bool:
     return by_number or one.deleted / 100 >= float(call.options.get("delete-ratio-threshold", 0.3))
 
 
-def _written(taken: Sequence[File]) -> list[File]:
+def packed(taken: Sequence[File]) -> list[File]:
+    """What files of a partition become together."""
     if not taken:
         return []
     content = sum(one.bytes for one in taken)

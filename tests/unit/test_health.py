@@ -15,10 +15,11 @@ from pyiceberg.transforms import (
     HourTransform,
     IdentityTransform,
     MonthTransform,
+    TruncateTransform,
     VoidTransform,
     YearTransform,
 )
-from pyiceberg.types import DateType, LongType, NestedField, StringType, TimestamptzType
+from pyiceberg.types import DateType, DecimalType, LongType, NestedField, StringType, TimestamptzType
 
 from lakehouse.health import health
 from lakehouse.health.entries import live_entries
@@ -149,6 +150,7 @@ SCHEMA = Schema(
     NestedField(2, "at", TimestamptzType(), required=True),
     NestedField(3, "region", StringType()),
     NestedField(4, "day", DateType()),
+    NestedField(5, "price", DecimalType(9, 2)),
 )
 UTC_DAY = int((datetime(2026, 1, 1, tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(days=1))
 LAST_DAY = (date(9999, 12, 31) - date(1970, 1, 1)).days
@@ -172,6 +174,10 @@ def between(first: str, end: str) -> str:
         (3, IdentityTransform(), None, "`region` IS NULL", None),
         (1, IdentityTransform(), 7, "`id` = 7", None),
         (1, BucketTransform(16), 3, None, None),
+        (3, BucketTransform(16), None, None, None),
+        (3, TruncateTransform(2), None, None, None),
+        (5, IdentityTransform(), None, None, None),
+        (2, DayTransform(), None, "`at` IS NULL", None),
         (2, VoidTransform(), None, None, None),
         (2, IdentityTransform(), 1_500_000, "`at` = TIMESTAMP '1970-01-01 00:00:01.500000'",
          datetime(1970, 1, 1, 0, 0, 1, 500_001, tzinfo=UTC)),
@@ -184,10 +190,11 @@ def between(first: str, end: str) -> str:
         (2, YearTransform(), 10_000 - 1970, None, None),
         (4, IdentityTransform(), LAST_DAY + 1, None, None),
     ],
-    ids=["hour", "month", "year", "date", "text", "null", "number", "bucket", "void", "time", "last day", "last hour",
-         "last year", "last month", "last date", "beyond the last day", "beyond the last year", "beyond the last date"],
+    ids=["hour", "month", "year", "date", "text", "null", "number", "bucket", "null in buckets", "null cut short",
+         "null of decimals", "null time", "void", "time", "last day", "last hour", "last year", "last month",
+         "last date", "beyond the last day", "beyond the last year", "beyond the last date"],
 )  # fmt: skip
-def test_a_partition_is_picked_by_a_condition_on_its_column(source, transform, value, where, ends):
+def test_a_partition_is_picked_by_a_condition_on_its_column_and_null_as_others(source, transform, value, where, ends):
     told = described(PartitionSpec(PartitionField(source, 1000, transform, "p")), SCHEMA, (value,))
     assert (told.where, told.ends) == (where, ends)
 

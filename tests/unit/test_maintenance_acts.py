@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -212,6 +213,7 @@ def test_no_job_is_begun_without_the_lease(monkeypatch):
 def test_what_may_go_is_judged_by_the_ledgers_clock(table, monkeypatch):
     clocks: list[Any] = []
     Leases(monkeypatch, table, until=9)
-    monkeypatch.setattr(carried_out, "_take", lambda *given: clocks.append(given[-1]) or ("", True))
+    taken = SimpleNamespace(line="", ours=True, unwritten=0)
+    monkeypatch.setattr(carried_out, "_take", lambda *given: clocks.append(given[-1]) or taken)
     list(carried_out.carry_out(ORDERS, [step("rewrite_manifests")], ATTEMPT, print))
     assert clocks == [database.now]

@@ -8,11 +8,12 @@ from random import Random
 import pytest
 
 from lakehouse.contracts.keeping import Maintenance
+from lakehouse.health.measured import SMALL
 from lakehouse.health.model import TableHealth
 from lakehouse.maintenance.rewrite_step import Scope
 from lakehouse.maintenance.rewriting import rewrites
 from lakehouse.maintenance.step import Step
-from tests.unit.iceberg_planner import File, measured, rewritten
+from tests.unit.iceberg_planner import TARGET, File, measured, packed, rewritten
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 MEGABYTE = 1 << 20
@@ -91,3 +92,48 @@ def test_a_table_whose_target_is_larger_than_a_slice_gets_healthy_too(count, meg
         found, _ = carried_out(found, window(found, policy))
     assert window(found, policy) == []
     assert len(found) < count
+
+
+@pytest.mark.parametrize(
+    ("sizes", "left"),
+    [([77, 77], 2), ([70, 70], 1), ([10, 95], 1), ([95, 95, 95], 3), ([77, 77, 77], 2), ([90, 90, 90], 2),
+     ([77, 77, 77, 77], 3), ([77, 77, 300], 4)],
+)  # fmt: skip
+def test_small_files_are_packed_where_that_leaves_fewer_or_others_are_cut_up(sizes, left):
+    found, policy = [one for size in sizes for one in files(1, 1, size)], Maintenance(min_input_files=2)
+    assert bool(window(found, policy)) is (left != len(sizes))
+    found, _ = carried_out(found, window(found, policy))
+    assert len(found) == left
+    assert window(found, policy) == []
+
+
+def test_small_files_that_cannot_become_fewer_are_packed_for_their_deletes_and_dropped_columns():
+    policy, dropped = Maintenance(min_input_files=2), File("day=1", "day = 1", 77 * MEGABYTE, dropped=True)
+    for found in (files(1, 2, 77, deleted=20), [dropped] * 2):
+        after, _ = carried_out(found, window(found, policy))
+        assert (len(after), window(after, policy)) == (2, [])
+
+
+@pytest.mark.parametrize("least", [2, 3, 4, 5, 9])
+@pytest.mark.parametrize("seed", range(30))
+def test_every_setting_comes_to_rest_whatever_the_sizes_and_leaves_nothing_that_packing_would_lessen(least, seed):
+    """In whichever order Iceberg meets the files, which may be another one at each step."""
+    chance = Random(100 * least + seed)
+    slice_mb, budget_mb = chance.choice([1, 64, 128, 200, 384, 512, 1_024]), chance.choice([1, 600, 51_200])
+    policy = Maintenance(min_input_files=least, slice_mb=slice_mb, budget_mb=budget_mb)
+    lowest, highest = chance.choice([(65, 95), (1, 10), (1, 100), (1, 300), (200, 600)])
+    found = [
+        one
+        for day in range(chance.choice([1, 3]))
+        for _ in range(chance.choice([2, 3, 4, 9, 20]))
+        for one in files(day, 1, chance.randint(lowest, highest), deleted=chance.choice([0] * 9 + [50]))
+    ]
+    for _ in range(99):
+        if not (steps := window(found, policy)):
+            break
+        for step in steps:
+            found, _ = carried_out(chance.sample(found, len(found)), [step])
+    assert window(found, policy) == []
+    for day in {one.name for one in found}:
+        small = [one for one in found if one.name == day and one.bytes < SMALL * TARGET]
+        assert len(small) < least or len(packed(small)) >= len(small)

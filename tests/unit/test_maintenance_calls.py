@@ -6,9 +6,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from pyspark.sql import Row
 
 from lakehouse.jobs import Call, MaintainJob
-from spark_jobs.maintain import _arguments
+from spark_jobs.maintain import _answer, _arguments
 
 OLD = datetime(2026, 1, 1, tzinfo=UTC)
 ORPHANS = (("s3://lake/gold/x/data/a.parquet", OLD),)
@@ -56,3 +57,9 @@ def test_options_are_parameters_too():
     named, given = asked(procedure="rewrite_data_files", options={"rewrite-all": "'; DROP"})
     assert named[-1] == "options => map(:k0, :v0)"
     assert (given["k0"], given["v0"]) == ("rewrite-all", "'; DROP")
+
+
+def test_files_that_iceberg_could_not_rewrite_are_handed_on():
+    """It throws nothing: only the answer tells of them."""
+    told = {"rewritten_data_files_count": 9, "failed_data_files_count": 3}
+    assert _answer([Row(**told)]).counters == told

@@ -12,6 +12,7 @@ import pytest
 from lakehouse import naming, retention
 from lakehouse.contracts import contract
 from lakehouse.contracts.keeping import Retention
+from lakehouse.errors import LakehouseError
 from lakehouse.jobs import Call, Maintained
 from lakehouse.ledger import leases
 from lakehouse.maintenance import acts, carried_out, orphans
@@ -43,6 +44,8 @@ class Taking:
     def __init__(self, monkeypatch, found) -> None:
         self.asked: list[Step] = []
         self.outcomes: list[str] = []
+        self.kept: dict[str, Any] = {}
+        self.answers: list[Maintained] = []
         self.rows = 0
         self.held = False
         self.measured_under_lease: list[str] = []
@@ -59,7 +62,7 @@ class Taking:
         }.items():
             monkeypatch.setattr(carried_out, name, instead)
         monkeypatch.setattr(carried_out.log, "begin", self.begin)
-        monkeypatch.setattr(carried_out.log, "close", lambda _row, outcome, *_, **__: self.outcomes.append(outcome))
+        monkeypatch.setattr(carried_out.log, "close", self.close)
         monkeypatch.setattr(carried_out.measures, "record", lambda *_: None)
         monkeypatch.setattr(leases, "acquire", lambda *_, **__: setattr(self, "held", True) or True)
         monkeypatch.setattr(leases, "release", lambda *_: setattr(self, "held", False))
@@ -79,12 +82,16 @@ class Taking:
         self.rows += 1
         return self.rows
 
+    def close(self, _row: int, outcome: str, *_: object, **kept: Any) -> None:
+        self.outcomes.append(outcome)
+        self.kept = kept
+
     def act(self, _contract: object, one: Step, *_: object) -> Maintained:
         assert self.held, "a step is taken under the lease"
         self.asked.append(one)
         if self.wrong:
             raise self.wrong
-        return Maintained(counters={})
+        return self.answers.pop(0) if self.answers else Maintained(counters={})
 
     def check_files(self, *_: object) -> int:
         self.noted("files")
@@ -237,3 +244,48 @@ def test_a_look_for_orphans_that_comes_to_nothing_is_a_row_too(table, monkeypatc
     with pytest.raises(type(error) if error else carried_out.Busy):
         found.carry([sweep], a_while_later())
     assert (held, found.asked, found.rows, found.outcomes) == ([False], [], 1, [told])
+
+
+UNWRITTEN = "3 files could not be rewritten; Spark's log says why"
+
+
+def failed_in(files: int) -> Maintained:
+    """What Iceberg answers where a group of files fails: it throws nothing."""
+    return Maintained(counters={"rewritten_data_files_count": 9, "failed_data_files_count": files})
+
+
+def test_files_that_could_not_be_rewritten_fail_the_turn_once_all_steps_have_had_theirs(table, monkeypatch):
+    found, lines = Taking(monkeypatch, table), []
+    found.answers, steps = [failed_in(3), failed_in(0)], [step("rewrite_data_files")] * 2
+    with pytest.raises(LakehouseError, match=f"^silver.orders: {UNWRITTEN}$"):
+        lines.extend(carried_out.carry_out(ORDERS, steps, ATTEMPT, print, clock=a_while_later))
+    assert [UNWRITTEN in line for line in lines] == [True, False]
+    assert found.outcomes == [f"failed: {UNWRITTEN}", "done"]
+    assert found.kept["files_checked"] == 0, "it is proven as any other"
+
+
+def test_files_that_could_not_be_rewritten_are_not_forgotten_while_somebody_writes(table, monkeypatch):
+    found, free = Taking(monkeypatch, table), [True] * 2
+    monkeypatch.setattr(leases, "holder", lambda _: None)
+    monkeypatch.setattr(leases, "acquire", lambda *_, **__: bool(free) and free.pop() and found.take_lease())
+    found.answers, steps = [failed_in(3)], [step("rewrite_data_files"), step("rewrite_manifests")]
+    with pytest.raises(carried_out.Busy) as busy:
+        found.carry(steps, a_while_later())
+    assert (busy.value.taken, busy.value.unwritten) == (1, 3)
+    free += [True] * 2
+    with pytest.raises(LakehouseError, match=UNWRITTEN):
+        found.carry(steps, a_while_later(), start=1, unwritten=3)
+    assert found.outcomes == [f"failed: {UNWRITTEN}", "done"]
+
+
+def test_files_that_the_store_kept_are_not_told_as_removed(table, monkeypatch):
+    """Iceberg names every file that it tried to remove; what is gone shows in a fresh list."""
+    found, names = Taking(monkeypatch, table), ("s3://lake/silver/orders/gone", "s3://lake/silver/orders/kept")
+    found.answers = [Maintained(counters={"files": 2}, files=names)]
+    monkeypatch.setattr(carried_out, "look_for_orphans", lambda _found, one, _tools: one)
+    monkeypatch.setattr(orphans, "listed", lambda _: found.noted("list") or names[1:])
+    (line,) = found.carry([step("remove_orphan_files", older_than=datetime.now(UTC))], a_while_later())
+    assert ": 1 files removed, 1 failed and stay: Spark's log says why, " in line
+    told = {name: found.kept["detail"][name] for name in ("files", "failed", "failure")}
+    assert told == {"files": [names[0]], "failed": 1, "failure": "Spark's log says why"}
+    assert (found.outcomes, found.measured_under_lease) == (["done"], [])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -14,6 +15,7 @@ from lakehouse.maintenance.landing_folders import Leaving
 from lakehouse.maintenance.planned import Seen, TooYoung, orphans_before, plan
 from lakehouse.maintenance.seen import still_open
 from lakehouse.maintenance.step import Plan
+from lakehouse.table_properties import wanted
 from tests.unit.landing_world import contract as landing
 from tests.unit.landing_world import due, version
 from tests.unit.plan_world import MEGABYTE, NOW, ORDERS, conditions, part, planned, small, table
@@ -68,6 +70,15 @@ def test_what_comes_after_the_newest_interval_that_is_there_is_still_open():
     ended = ORDERS.model_copy(update={"end": days[1].date()})
     assert still_open(ended, covered) is None
     assert still_open(ended, Coverage()) is None
+
+
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", "Europe/Berlin", "America/New_York"])
+def test_a_contract_has_ended_when_its_last_day_is_over_in_its_own_zone(zone):
+    contract = ORDERS.model_copy(update={"end": date(2026, 1, 3), "timezone": zone})
+    over = datetime(2026, 1, 3, tzinfo=ZoneInfo(zone)).astimezone(UTC)
+    for until, expected in ((over, None), (over - timedelta(hours=1), over - timedelta(hours=1))):
+        covered = Coverage.of([Interval(over - timedelta(days=2), until)])
+        assert still_open(contract, covered) == expected
 
 
 def test_slices_are_no_larger_than_the_contract_says():
@@ -131,6 +142,12 @@ def test_versions_past_their_time_expire():
 def test_settings_that_differ_from_the_contract_are_set_and_others_left_alone():
     found = planned(table(), properties={"a": "1", "b": "2", "own": "x"}, wanted={"a": "1", "b": "3"})
     assert [step.properties for step in found.steps] == [{"b": "3"}]
+
+
+def test_of_wide_tables_more_columns_are_noted_than_iceberg_does_by_itself():
+    """A dropped column is found in a file by its size there."""
+    for name in ORDERS.tables:
+        assert wanted(ORDERS, name)["write.metadata.metrics.max-inferred-column-defaults"] == "1000"
 
 
 def test_landing_is_cleared_last():

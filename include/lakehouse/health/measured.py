@@ -108,8 +108,17 @@ def _written_at(found: Table, snapshot: Snapshot | None) -> datetime | None:
 
 def rows_of(snapshot: Snapshot | None) -> int:
     """The rows of a version as a reader counts them: a deletion vector removes some of files that still count them."""
+    return records_of(snapshot) - _total(snapshot, "position-deletes")
+
+
+def records_of(snapshot: Snapshot | None) -> int:
+    """The rows in a version's files, deleted ones too."""
+    return _total(snapshot, "records")
+
+
+def _total(snapshot: Snapshot | None, what: str) -> int:
     totals: Mapping[str, str] = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
-    return int(totals.get("total-records", 0)) - int(totals.get("total-position-deletes", 0))
+    return int(totals.get(f"total-{what}", 0))
 
 
 def _alive(manifest: ManifestFile) -> bool:

@@ -15,7 +15,7 @@ from pyiceberg.transforms import (
     IdentityTransform,
     MonthTransform,
     TimeTransform,
-    VoidTransform,
+    Transform,
     YearTransform,
 )
 from pyiceberg.typedef import Record
@@ -34,6 +34,8 @@ from lakehouse.naming import quoted
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TIMES = (TimestampType, TimestamptzType)
+# Values of these types can be named in SQL as what they are.
+_NAMED = (DateType, *_TIMES, StringType, BooleanType, IntegerType, LongType)
 
 
 @dataclass(frozen=True)
@@ -71,22 +73,29 @@ def _conditions(
 ) -> Iterator[tuple[str | None, datetime | None]]:
     for field, value in zip(spec.fields, values, strict=True):
         column = schema.find_column_name(field.source_id)
-        if column is None or isinstance(field.transform, VoidTransform):  # nobody can ask for it any more
-            yield None, None
+        if column is None or not _has_conditions(field.transform, schema.find_type(field.source_id)):
+            yield None, None  # nobody can ask for it, or not any more
         elif value is None:
             yield f"{quoted(column)} IS NULL", None
         else:
             yield _condition(field, schema.find_type(field.source_id), quoted(column), value)
 
 
-def _condition(field: PartitionField, kind: IcebergType, column: str, value: Any) -> tuple[str | None, datetime | None]:
+def _has_conditions(transform: Transform[Any, Any], kind: IcebergType) -> bool:
+    """Whether a condition on the column picks each value alone, as none does a bucket.
+
+    Where one picks NULL and none the others, these could not be rewritten without it.
+    """
+    by_value = isinstance(transform, IdentityTransform) and isinstance(kind, _NAMED)
+    return by_value or isinstance(transform, TimeTransform)
+
+
+def _condition(field: PartitionField, kind: IcebergType, column: str, value: Any) -> tuple[str, datetime | None]:
     transform = field.transform
     if isinstance(transform, TimeTransform):
         first, end = _start(transform, value), _end(transform, value)
         upper = f" AND {column} < {_time(kind, end)}" if end else ""
         return f"{column} >= {_time(kind, first)}{upper}", end
-    if not isinstance(transform, IdentityTransform):  # a bucket: no condition on the column picks it alone
-        return None, None
     if isinstance(kind, DateType):
         first = EPOCH + timedelta(days=_days(value))
         return f"{column} = {_time(kind, first)}", _after(first, timedelta(days=1))
@@ -96,13 +105,13 @@ def _condition(field: PartitionField, kind: IcebergType, column: str, value: Any
     return _equals(kind, column, value), None
 
 
-def _equals(kind: IcebergType, column: str, value: Any) -> str | None:
+def _equals(kind: IcebergType, column: str, value: Any) -> str:
     if isinstance(kind, StringType):
         text = str(value).replace("\\", "\\\\").replace("'", "\\'")
         return f"{column} = '{text}'"
     if isinstance(kind, BooleanType):
         return column if value else f"NOT {column}"
-    return f"{column} = {value}" if isinstance(kind, IntegerType | LongType) else None
+    return f"{column} = {value}"
 
 
 def _days(value: Any) -> int:

@@ -16,6 +16,7 @@ from pyiceberg.table import Table
 from lakehouse.catalog import ref_snapshot, table
 from lakehouse.contracts.load import loaded
 from lakehouse.contracts.model import AnyContract
+from lakehouse.errors import LakehouseError
 from lakehouse.health import TableHealth, health
 from lakehouse.health.score import Score, concerns, score
 from lakehouse.jobs import Maintained
@@ -25,9 +26,9 @@ from lakehouse.ledger import maintenance as log
 from lakehouse.ledger.database import now as ledger_time
 from lakehouse.maintenance.acts import LeaseLost, RunJob, Tools, act, look_for_orphans, lost
 from lakehouse.maintenance.clearing import settle_begun
-from lakehouse.maintenance.landing_steps import went
+from lakehouse.maintenance.landing_steps import stayed, went
 from lakehouse.maintenance.narrowed import narrowed
-from lakehouse.maintenance.orphans import NoOrphans
+from lakehouse.maintenance.orphans import NoOrphans, removed
 from lakehouse.maintenance.proof import RowsChanged, check_rows, own_versions
 from lakehouse.maintenance.reachable import FilesMissing
 from lakehouse.maintenance.reachable import check as check_files
@@ -57,6 +58,13 @@ class Taken:
     acting: bool = False  # it may have changed something
     left: Table | None = None  # as the step left it; others may have written since
     lease_seconds: float = 0.0
+    ours: bool = True  # so the lease was, to the end
+    line: str = ""  # what came of it
+
+    @property
+    def unwritten(self) -> int:
+        """So many files could not be rewritten: Iceberg goes on without them, and only counts them."""
+        return self.answer.counters.get("failed_data_files_count", 0)
 
     @property
     def seconds(self) -> float:
@@ -73,28 +81,34 @@ def carry_out(
     *,
     window: str = "",
     start: int = 0,
+    unwritten: int = 0,
 ) -> Iterator[str]:
     """Take the steps one after the other, from number `start` on; a line for each that is done.
 
     The lease is held for one step at a time. In between it is free for `pause` seconds, so that a writer waits for a
     step, not for all of them. `Busy` is raised where somebody is writing, and `WindowClosed` where a step would begin
     outside of the window: the rest is for another time. `LeaseLost` where the lease was lost during a step, and a
-    later try of the same run is not taken over from.
+    later try of the same run is not taken over from. Files that could not be rewritten, be it in steps before `start`,
+    make it fail in the end: all steps have had their turn by then.
     """
     left = list(enumerate(steps))[start:]
-    yield from _tidied(contract, attempt, clock, start if left else None)
-    for number, step in left:
-        if number > start:
-            time.sleep(pause)
-        if window and not is_open(window, clock()):
-            raise WindowClosed(f"it is not {window} UTC any more; {len(steps) - number} steps are left", number)
-        try:
-            line, ours = _take(contract, step, Tools(contract.dataset, attempt, run, number), clock)
-        except LeaseHeld as held:
-            raise Busy(str(held), number) from held
-        yield line
-        if not ours:
-            raise lost(contract.dataset)
+    try:
+        yield from _tidied(contract, attempt, clock, start if left else None)
+        for number, step in left:
+            if number > start:
+                time.sleep(pause)
+            if window and not is_open(window, clock()):
+                raise WindowClosed(f"it is not {window} UTC any more; {len(steps) - number} steps are left", number)
+            taken = _take(contract, step, Tools(contract.dataset, attempt, run, number), clock)
+            unwritten += taken.unwritten
+            yield taken.line
+            if not taken.ours:
+                raise lost(contract.dataset)
+    except PutOff as put_off:
+        put_off.unwritten = unwritten
+        raise
+    if unwritten:
+        raise LakehouseError(f"{contract.dataset}: {_not_rewritten(unwritten)}")
 
 
 def _tidied(contract: AnyContract, attempt: Attempt, clock: Clock, first: int | None) -> list[str]:
@@ -127,8 +141,8 @@ def _keep(contract: AnyContract, clock: Clock) -> None:
     keep_inputs(contract.dataset, known, clock(), all_known=not everything.problems)
 
 
-def _take(contract: AnyContract, step: Step, tools: Tools, clock: Clock) -> tuple[str, bool]:
-    """One step, with its row in the ledger, whatever becomes of it; and whether the lease was ours to the end."""
+def _take(contract: AnyContract, step: Step, tools: Tools, clock: Clock) -> Taken:
+    """One step, with its row in the ledger, whatever becomes of it."""
     found = _table(step.table)
     taken = Taken(narrowed(step, contract, found.metadata, clock()), health(found, contract.maintenance.target_bytes))
     try:
@@ -136,13 +150,16 @@ def _take(contract: AnyContract, step: Step, tools: Tools, clock: Clock) -> tupl
             _look(contract, taken, found, tools, clock)
         with leased(contract.dataset, tools.attempt, take_over=False):
             begun = time.monotonic()
-            ours = _act(contract, taken, tools, clock)
+            taken.ours = _act(contract, taken, tools, clock)
             taken.lease_seconds = time.monotonic() - begun
-        return _proven(contract, taken, clock()), ours
+        taken.line = _proven(contract, taken, clock())
     except Exception as error:
         if taken.row is not None:
             _close_failed(taken.row, taken, error)
+        if isinstance(error, LeaseHeld):
+            raise Busy(str(error), tools.number) from error
         raise
+    return taken
 
 
 def _look(contract: AnyContract, taken: Taken, found: Table, tools: Tools, clock: Clock) -> None:
@@ -178,23 +195,30 @@ def _proven(contract: AnyContract, taken: Taken, now: datetime) -> str:
     after = health(left, policy.target_bytes)
     check_rows(step.table, left, taken.before.snapshot_id)
     checked = _all_there(step.table, left)
+    if step.operation == "remove_orphan_files":
+        taken.answer = removed(left, taken.answer)
     points = score(after, policy, contract.retention, now)
     read, written = _work(left, taken.before.snapshot_id)
-    files, lease = list(taken.answer.files[:_LISTED]), round(taken.lease_seconds, 2)
-    failure = {"failure": taken.answer.failure} if taken.answer.failure else {}
     log.close(
         taken.row or 0,
-        log.DONE,
+        f"failed: {_not_rewritten(taken.unwritten)}" if taken.unwritten else log.DONE,
         taken.seconds,
         after=after.without_partitions().model_dump(mode="json"),
         score_after=points.total,
         bytes_read=read,
         bytes_written=written,
         files_checked=checked,
-        detail={**taken.answer.counters, "files": files, "lease_seconds": lease, **failure},
+        detail=_detail(taken),
     )
     measures.record(step.table, after, points, concerns(after, policy))
     return _line(taken, after, score(taken.before, policy, contract.retention, now), points, written)
+
+
+def _detail(taken: Taken) -> dict[str, object]:
+    """What the ledger keeps of the answer."""
+    files, lease = list(taken.answer.files[:_LISTED]), round(taken.lease_seconds, 2)
+    failure = {"failure": taken.answer.failure} if taken.answer.failure else {}
+    return {**taken.answer.counters, "files": files, "lease_seconds": lease, **failure}
 
 
 def _close_failed(row: int, taken: Taken, error: Exception) -> None:
@@ -249,13 +273,18 @@ def _table(name: str) -> Table:
     return found
 
 
+def _not_rewritten(count: int) -> str:
+    return f"{count} files could not be rewritten; Spark's log says why"
+
+
 def _line(taken: Taken, after: TableHealth, was: Score, now: Score, written: int) -> str:
     step, before, counters = taken.step, taken.before, taken.answer.counters
+    unwritten = f", {_not_rewritten(taken.unwritten)}" if taken.unwritten else ""
     done = {
-        "rewrite_data_files": f"files {before.files} → {after.files}, {size(written)} written",
+        "rewrite_data_files": f"files {before.files} → {after.files}, {size(written)} written{unwritten}",
         "rewrite_manifests": f"lists of files {before.manifests} → {after.manifests}",
         "expire_snapshots": f"versions {before.snapshots} → {after.snapshots}",
-        "remove_orphan_files": f"{len(taken.answer.files)} files removed",
+        "remove_orphan_files": f"{len(taken.answer.files)} files removed{stayed(taken.answer)}",
         "set_properties": f"{len(step.properties)} settings changed",
         "clear_landing": went(taken.answer),
         "delete_old_rows": f"{counters.get('rows', 'no')} rows from before {step.rows_from} gone",

@@ -17,9 +17,9 @@ from lakehouse import landing_versions
 from lakehouse.contracts.model import Bronze
 from lakehouse.landing_bucket import key_of
 from lakehouse.landing_versions import Version
-from lakehouse.ledger import batches
-from lakehouse.ledger.batches import Took
+from lakehouse.ledger import taken_files
 from lakehouse.ledger.landing_gone import Due
+from lakehouse.ledger.taken_files import Took
 from lakehouse.store import StoreUnreachable
 from lakehouse.wording import first_sentence
 
@@ -40,7 +40,7 @@ def looked_at(contract: Bronze, files: Sequence[Due], limit: int) -> tuple[list[
     """Folder by folder, until there is enough: what may go, why others stay, and whether folders are left."""
     leaving: list[Leaving] = []
     staying: Counter[str] = Counter()
-    taken = batches.taken(contract.dataset, {file.uri for file in files})
+    taken = taken_files.taken(contract.dataset, {file.uri for file in files})
     folders = list(_folders(contract, files).items())
     with ThreadPoolExecutor(_FOLDERS_AT_ONCE) as pool:
         while folders and len(leaving) < limit:

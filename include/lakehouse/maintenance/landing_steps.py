@@ -58,6 +58,10 @@ def _reason(there: Sequence[int], absent: int, past: str) -> str:
 
 def went(answer: Maintained) -> str:
     """What came of a step."""
-    counters = answer.counters
-    failed = f", {counters['failed']} failed and stay: {answer.failure}" if counters.get("failed") else ""
-    return f"{counters.get('files', 0)} files went, {size(counters.get('bytes', 0))}{failed}"
+    return f"{answer.counters.get('files', 0)} files went, {size(answer.counters.get('bytes', 0))}{stayed(answer)}"
+
+
+def stayed(answer: Maintained) -> str:
+    """The files that the store did not remove, and why."""
+    failed = answer.counters.get("failed")
+    return f", {failed} failed and stay: {answer.failure}" if failed else ""

@@ -13,7 +13,8 @@ from pyiceberg.typedef import Identifier
 
 from lakehouse.catalog import catalog
 from lakehouse.errors import LakehouseError
-from lakehouse.maintenance.reachable import prefixes, reachable, written
+from lakehouse.jobs import Maintained
+from lakehouse.maintenance.reachable import listed, prefixes, reachable, written
 
 
 class NoOrphans(LakehouseError):
@@ -40,6 +41,16 @@ def still_old(found: Table, orphans: Iterable[str], older_than: datetime) -> tup
     """Those that are in the table's folder and were written before that time; with when that was."""
     asked = set(orphans)
     return tuple((path, at) for path, at in written(found.location()) if path in asked and at < older_than)
+
+
+def removed(found: Table, answer: Maintained) -> Maintained:
+    """The answer, by what is gone from the table's folder: Iceberg names each file that it tried to remove."""
+    there = set(listed(found.location())) if answer.files else set()
+    gone = tuple(path for path in answer.files if path not in there)
+    stay = len(answer.files) - len(gone)
+    return Maintained(
+        counters={"files": len(gone), "failed": stay}, files=gone, failure="Spark's log says why" if stay else ""
+    )
 
 
 def shared(name: str, location: str, others: Mapping[str, Iterable[str]]) -> str:

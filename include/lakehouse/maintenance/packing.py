@@ -97,7 +97,17 @@ def packs(scope: Scope, units: Iterable[Unit], budget: int) -> tuple[list[Step],
 
 
 def _many_small(one: PartitionHealth, policy: Maintenance) -> bool:
-    return _small(one).files >= policy.min_input_files
+    """Whether it has so many that packing would leave fewer of them, or has others to cut up besides."""
+    small = _small(one)
+    fewer = _outputs(small.bytes, policy.target_bytes) < small.files
+    return small.files >= policy.min_input_files and (fewer or one.large_files > 0)
+
+
+def _outputs(content: int, target: int) -> int:
+    """Into how many files Iceberg packs so many bytes; little that is left over is spread among them."""
+    whole, over = divmod(content, target)
+    spread = whole > 0 and over <= SMALL * target and content // whole < 1.1 * target
+    return whole if spread else whole + 1
 
 
 def _many_deleted(one: PartitionHealth, policy: Maintenance) -> bool:

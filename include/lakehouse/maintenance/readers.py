@@ -12,7 +12,7 @@ from lakehouse.cleaned import is_cleaned
 from lakehouse.contracts.load import Loaded
 from lakehouse.contracts.model import AnyContract, Silver
 from lakehouse.intervals import Interval, is_gone, shown
-from lakehouse.ledger import batches, rollbacks
+from lakehouse.ledger import batches, rollbacks, taken_files
 
 
 def readers(dataset: str, everything: Loaded) -> list[Silver]:
@@ -71,7 +71,7 @@ def _uncleaned(reader: Silver, kept_from: date | None, before: date) -> Iterator
         found = [one for one in batches.published(name) if not is_gone(one.interval, kept_from)]
         return _by_interval(reader, [one for one in found if is_gone(one.interval, before)])
 
-    inputs, own, corrections = going(reader.reads), going(reader.dataset), batches.corrections(reader.reads)
+    inputs, own, corrections = going(reader.reads), going(reader.dataset), taken_files.corrections(reader.reads)
     for interval, known in inputs.items():
         done, mine = own.get(interval, []), corrections.of({one.batch_id for one in known})
         under = done[0].contract_version if done else None

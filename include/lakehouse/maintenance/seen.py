@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from zoneinfo import ZoneInfo
 
 from lakehouse.catalog import coverage, table
 from lakehouse.contracts.load import loaded
@@ -36,7 +37,9 @@ def still_open(contract: Contract, covered: Coverage) -> datetime | None:
 
     A contract that has ended gets no more intervals.
     """
-    over = contract.end is not None and covered.end is not None and covered.end.date() >= contract.end
+    if contract.end is None or covered.end is None:
+        return covered.end
+    over = covered.end.astimezone(ZoneInfo(contract.timezone)).date() >= contract.end
     return None if over else covered.end
 
 

@@ -11,11 +11,12 @@ from lakehouse.steps import LeaseHeld
 
 
 class PutOff(LakehouseError):
-    """The rest of a plan is for another time; so many of its steps were taken."""
+    """The rest of a plan is for another time; so many of its steps were taken, and left so many files unwritten."""
 
-    def __init__(self, why: str, taken: int) -> None:
+    def __init__(self, why: str, taken: int, unwritten: int = 0) -> None:
         super().__init__(why)
         self.taken = taken
+        self.unwritten = unwritten
 
 
 class Busy(PutOff, LeaseHeld):
