@@ -74,7 +74,7 @@ def _write_events(spark: SparkSession, job: CleanJob, rows: DataFrame) -> tuple[
     branch = tables.Branch(spark, job, job.contract.dataset)
     columns = tables.silver(job.contract).columns
     inserted = events.count()
-    mine = tables.among("_interval_start", job.interval_start)
+    mine = _of_interval(job)
     branch.replace(events.withColumns(_own(job)).select(*columns), mine, inserted)
     return (branch.result(),), {"inserted": inserted, "duplicate": accepted.count() - inserted}
 
@@ -112,7 +112,7 @@ def _write_rejected(spark: SparkSession, job: CleanJob, rejected: DataFrame, cou
     A record that was given up stays given up. One that was replayed waits again, beside the row that tells of it.
     """
     branch = tables.Branch(spark, job, naming.quarantine_table(job.contract.dataset))
-    mine = tables.among("_interval_start", job.interval_start)
+    mine = _of_interval(job)
     rows = rejected.withColumns(_own(job))
     rows = rows.select(*(_column(rows, name, kind) for name, kind in tables.QUARANTINE_COLUMNS.items()))
     if branch.base is not None and count:
@@ -122,6 +122,11 @@ def _write_rejected(spark: SparkSession, job: CleanJob, rejected: DataFrame, cou
         rows = rows.join(known, equal(RECORD, "_given_up_"), "left_anti")
     branch.replace(rows, f"{mine} AND _resolution IS NULL", count)
     return branch.result()
+
+
+def _of_interval(job: CleanJob) -> str:
+    """The condition that a row was written for the interval, or for one that the schedule once had within it."""
+    return tables.among("_interval_start", *sorted({job.interval_start, *job.replaces}))
 
 
 def _own(job: CleanJob) -> dict[str, SparkColumn]:

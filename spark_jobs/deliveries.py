@@ -17,7 +17,7 @@ from lakehouse.contracts.shares import part_of, percent
 from lakehouse.jobs import CleanJob
 from spark_jobs import tables
 from spark_jobs.keeping import kept
-from spark_jobs.key_versions import OUTCOME, PLACE, TARGET, Shape, against, equal, order_of, prefixed, ranked
+from spark_jobs.key_versions import OUTCOME, PLACE, TARGET, Shape, against, equal, newer, order_of, prefixed, ranked
 from spark_jobs.parsing import CONTENT, DELETED, MALFORMED, REASONS
 from spark_jobs.reach import Days, Keys, met
 from spark_jobs.records import of_history
@@ -62,6 +62,8 @@ def _changes(spark: SparkSession, job: CleanJob, rows: DataFrame) -> Delivery:
     suspects = kept(_suspects(job, rows, target, gone)) if job.corrections.replaced or job.reread else None
     if suspects is None or (job.reread and suspects.isEmpty()):
         return _judged(contract, accepted, target, gone)
+    if job.reread and (refused := _unclear(contract, target)):
+        return Delivery(accepted.limit(0), {}, refused=refused)
     restated = kept(_forgotten(job, _restated(spark, job, target, suspects)))
     if refused := _unknown_history(job, restated):
         return Delivery(restated.limit(0), {}, refused=refused)
@@ -92,18 +94,36 @@ def _judged(contract: Silver, accepted: DataFrame, target: DataFrame, gone: Data
 def _suspects(job: CleanJob, rows: DataFrame, target: DataFrame, gone: DataFrame) -> DataFrame:
     """The keys whose row, or whose delete, came from what does not hold any more: another version may count now."""
     key = list(job.contract.key)
-    held = target.select(*key, *PLACE).union(gone.select(*key, *PLACE))
+    columns = dict.fromkeys((*key, *job.contract.newest_by, *PLACE))
+    held = target.select(*columns).union(gone.select(*columns))
     corrected = F.col("_source_file").isin([uri for _, uri in job.corrections.replaced])
     found = held.where(corrected).select(*key)
     return (found.union(_disowned(job.contract, rows, held)) if job.reread else found).distinct()
 
 
 def _disowned(contract: Silver, rows: DataFrame, held: DataFrame) -> DataFrame:
-    """The keys that a record gave under an earlier contract, and does not give now: rejected, or read otherwise."""
-    key = list(contract.key)
+    """The keys that a record gave under an earlier contract, and does not give now: rejected, or read otherwise.
+
+    And those of which it is an older version now: one that it was newer than may count.
+    """
+    key, order = list(contract.key), [name for name in contract.newest_by if name in contract.columns]
     good = (F.size(REASONS) == 0).alias("_good")
-    now = rows.select(*PLACE, good, *(F.col(name).alias(f"_now_{name}") for name in key))
-    return held.join(now, PLACE).where(~(F.col("_good") & equal(key, "_now_"))).select(*key)
+    now = rows.select(*PLACE, good, *(F.col(name).alias(f"_now_{name}") for name in dict.fromkeys((*key, *order))))
+    sinks = newer([F.col(name) for name in order], [F.col(f"_now_{name}") for name in order]) if order else F.lit(False)
+    return held.join(now, PLACE).where(~(F.col("_good") & equal(key, "_now_")) | sinks).select(*key)
+
+
+def _unclear(contract: Silver, target: DataFrame) -> str:
+    """Why the batch is refused: under a changed key, rows of the table could not be told apart any more."""
+    nothing = reduce(or_, [F.col(name).isNull() for name in contract.key])
+    alike = target.where(nothing).groupBy(*contract.key).count().where("count > 1")
+    if alike.isEmpty():
+        return ""
+    key = ", ".join(contract.key)
+    return (
+        f"rows of {contract.dataset} from before its key was ({key}) have nothing in these columns, and cannot be told "
+        "apart by the rest; keep a column of the old key in it, or give the dataset another name"
+    )
 
 
 def _restated(spark: SparkSession, job: CleanJob, target: DataFrame, suspects: DataFrame) -> DataFrame:
@@ -112,10 +132,11 @@ def _restated(spark: SparkSession, job: CleanJob, target: DataFrame, suspects: D
     key = list(contract.key)
     newest = _newest(contract, of_history(spark, job), suspects)
     known = prefixed(target, TARGET, (*key, *contract.columns, *order_of(contract.newest_by)))
-    meeting = [F.col(name) == F.col(TARGET + name) for name in key]
+    # A row from before the key had all its columns has nothing in the new ones.
+    meeting = equal(key, TARGET)
     # Keys that history does not know any more keep their name, so that their row can be found and deleted.
     found = suspects.join(newest.drop(OUTCOME), key, "left").join(known, meeting, "left")
-    held, alive = F.col(TARGET + key[0]).isNotNull(), F.coalesce(~F.col(DELETED), F.lit(False))
+    held, alive = _held(), F.coalesce(~F.col(DELETED), F.lit(False))
     outcome = (
         F.when(~alive & held, "deleted")
         .when(alive & ~held, "inserted")
@@ -124,6 +145,11 @@ def _restated(spark: SparkSession, job: CleanJob, target: DataFrame, suspects: D
         .otherwise("unchanged")
     )
     return found.withColumn(OUTCOME, outcome)
+
+
+def _held() -> SparkColumn:
+    """Whether the table has a row of the key: each row came from a file."""
+    return F.col(TARGET + PLACE[0]).isNotNull()
 
 
 def _newest(contract: Silver, history: DataFrame, suspects: DataFrame) -> DataFrame:
@@ -147,8 +173,7 @@ def _forgotten(job: CleanJob, restated: DataFrame) -> DataFrame:
     """Keys of which nobody knows the newest version any more are deleted, if the contract says so."""
     if job.gone_until is None or job.contract.unknown_history != "delete":
         return restated
-    held = F.col(TARGET + job.contract.key[0]).isNotNull()
-    outcome = F.when(_doubtful(job), F.when(held, "deleted").otherwise("unchanged")).otherwise(F.col(OUTCOME))
+    outcome = F.when(_doubtful(job), F.when(_held(), "deleted").otherwise("unchanged")).otherwise(F.col(OUTCOME))
     return restated.withColumn(OUTCOME, outcome)
 
 

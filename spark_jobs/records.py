@@ -24,7 +24,8 @@ ROWS_PER_PART, MOST_PARTS = 10_000, 1_000
 def of_interval(spark: SparkSession, job: CleanJob) -> DataFrame:
     """The interval's records, parsed; of a file that was corrected, the newest version only."""
     bronze = tables.version(spark, job.contract.reads, job.input_snapshot)
-    mine = bronze.where(F.col("_ingestion_date").isin(job.interval.days) & F.col("_batch_id").isin(*job.input_batches))
+    batches = F.col("_batch_id").isin(*job.input_batches) if job.input_batches else F.lit(False)
+    mine = bronze.where(F.col("_ingestion_date").isin(job.interval.days) & batches)
     parts = min(job.input_rows // ROWS_PER_PART, MOST_PARTS)
     shared = mine.repartition(parts, "_source_file", "_source_offset") if parts > 1 else mine
     ended = shared.withColumn("_interval_end", F.lit(job.interval_end).cast("timestamp"))
@@ -43,8 +44,9 @@ def of_history(spark: SparkSession, job: CleanJob) -> DataFrame:
 def _parsed(spark: SparkSession, job: CleanJob, rows: DataFrame, corrections: Corrections) -> DataFrame:
     # A correction is late by nature: what it mends is older than itself.
     exempt = _marked(spark, rows, corrections.replacing, "_exempt") if job.contract.late_data else rows
-    named = _inherited(spark, exempt, corrections.inherited)
-    current = _marked(spark, named, corrections.replaced, "_replaced").where("NOT _replaced").drop("_replaced")
+    # By the names with which they came: an heir may have had a version of its own, replaced since, in the same batch.
+    counting = _marked(spark, exempt, corrections.dropped, "_dropped").where("NOT _dropped").drop("_dropped")
+    current = _inherited(spark, counting, corrections.inherited)
     if not job.contract.late_data:
         return parsed(current, job.contract).drop("_interval_end", "_came_as")
     late_before = F.when(~F.col("_exempt"), F.col("_interval_end") - F.lit(job.contract.late_data))
@@ -57,10 +59,10 @@ def _with_replayed(spark: SparkSession, job: CleanJob, rows: DataFrame) -> DataF
 
     Quarantine knows a record by the name that its file had then: the one it came with, or that of an heir.
     """
+    if not job.replays:
+        return rows
     quarantine = naming.quarantine_table(job.contract.dataset)
     replayed = tables.version(spark, quarantine, job.bases[quarantine]).where("_resolution = 'replayed'")
-    if replayed.isEmpty():
-        return rows
     content = [name for name in RECORD if name != "_source_file"]
     known = replayed.groupBy(*content).agg(F.collect_set("_source_file").alias("_known"))
     named = F.arrays_overlap("_known", F.array("_source_file", "_came_as"))

@@ -50,8 +50,9 @@ def _tried_again(spark: SparkSession, job: ReplayJob, chosen: DataFrame) -> Outc
     """Records that keep the rules now are resolved; the others are told what they break now."""
     rows = kept(parsed(chosen.select(*tables.ARRIVAL, "_interval_start"), job.contract))
     writes, counts = _write(spark, job, rows)
-    now = rows.select(*PLACE, F.col(REASONS).alias("_reasons_now"))
-    both = chosen.join(now, PLACE)
+    place = [*PLACE, "_interval_start"]
+    now = rows.select(*place, F.col(REASONS).alias("_reasons_now"))
+    both = chosen.join(now, place)
     mended = F.size("_reasons_now") == 0
     told = both.withColumn(REASONS, F.when(mended, F.col(REASONS)).otherwise(F.col("_reasons_now")))
     return Outcome(writes, counts, _marked(job, told, mended))

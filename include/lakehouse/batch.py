@@ -40,6 +40,7 @@ class Corrections(BaseModel):
     """Versions of files, as (batch, uri), that were replaced by a later one, and those that replaced an earlier one.
 
     `inherited` are replaced ones whose bytes another file has still: (batch, uri, that file). Their rows are its rows.
+    The other ones are `dropped`: their rows are nobody's. `replaced` has every name that rows of theirs may have had.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -47,6 +48,7 @@ class Corrections(BaseModel):
     replaced: tuple[tuple[str, str], ...] = ()
     replacing: tuple[tuple[str, str], ...] = ()
     inherited: tuple[tuple[str, str, str], ...] = ()
+    dropped: tuple[tuple[str, str], ...] = ()
 
     def of(self, batch_ids: Collection[str]) -> Corrections:
         """Those that these batches brought."""
@@ -54,6 +56,7 @@ class Corrections(BaseModel):
             replaced=tuple(pair for pair in self.replaced if pair[0] in batch_ids),
             replacing=tuple(pair for pair in self.replacing if pair[0] in batch_ids),
             inherited=tuple(heir for heir in self.inherited if heir[0] in batch_ids),
+            dropped=tuple(pair for pair in self.dropped if pair[0] in batch_ids),
         )
 
 

@@ -77,6 +77,10 @@ class CleanJob(WriteJob):
     gone_until: datetime | None = Field(
         None, description="When the last of the records came that the history may lack, for they were let go."
     )
+    replaces: tuple[datetime, ...] = Field(
+        (), description="The beginnings of the intervals whose rows this one takes the place of, besides its own."
+    )
+    replays: bool = Field(False, description="Rejected records were replayed once: what was late then is not any more.")
     outdated: bool = Field(False, description="A snapshot of a later interval is there already: nothing can change.")
     unpublished: tuple[str, ...] = Field(
         (), description="Batches that came to nothing, this one's earlier tries too: a change feed may hold their rows."

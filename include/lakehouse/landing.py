@@ -14,7 +14,7 @@ from lakehouse.batch import InputFile
 from lakehouse.contracts.fields import Ready, write_duration
 from lakehouse.contracts.model import Bronze
 from lakehouse.landing_bucket import LandingError, Listing, Object, key_of, listed, place
-from lakehouse.ledger import batches, landing_gone
+from lakehouse.ledger import landing_gone, taken_files
 from lakehouse.ledger.answering import answers
 from lakehouse.ledger.landing_gone import ABSENT, DONE, Gone
 from lakehouse.manifest import Listed, Manifest, no_manifest, read_manifest
@@ -100,7 +100,7 @@ def check_known_if_cleared(contract: Bronze, start: datetime) -> None:
     key = prefix + CLEARED
     if not any(one.key == key for one in listed(key).objects):
         return
-    if batches.took_from(contract.dataset, f"s3://{place(prefix)}"):
+    if taken_files.took_from(contract.dataset, f"s3://{place(prefix)}"):
         return
     told = _cleared(key)
     by, since = told.get("dataset", "maintenance"), told.get("since", "some day")

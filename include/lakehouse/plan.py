@@ -16,10 +16,10 @@ from lakehouse.changes import changed_days
 from lakehouse.cleaned import cleans, is_cleaned, taken
 from lakehouse.contracts.model import AnyContract, Bronze, Contract, Gold, Silver
 from lakehouse.errors import LakehouseError
-from lakehouse.intervals import Interval, is_gone, shown
+from lakehouse.intervals import Coverage, Interval, is_gone, shown
 from lakehouse.jobs import BuildJob, CleanJob, IngestJob, InputBatch
 from lakehouse.landing import check_known_if_cleared, data_files
-from lakehouse.ledger import batches
+from lakehouse.ledger import batches, taken_files
 from lakehouse.ledger.database import now
 from lakehouse.provenance import batch_of, provenance
 from lakehouse.rollback.carried_out import finish_all
@@ -143,7 +143,7 @@ def _shared(contract: Contract, batch: Batch, attempt: Attempt, verb: str) -> di
 
 
 def _plan_ingest(contract: Bronze, interval: Interval, attempt: Attempt) -> Plan | None:
-    files = tuple(batches.untaken(contract.dataset, data_files(contract, interval.start)))
+    files = tuple(taken_files.untaken(contract.dataset, data_files(contract, interval.start)))
     if not files and _covered(contract, interval):
         return None
     check_known_if_cleared(contract, interval.start)
@@ -157,7 +157,7 @@ def _plan_ingest(contract: Bronze, interval: Interval, attempt: Attempt) -> Plan
         contract=contract,
         files=files,
         ingested_at=datetime.now(UTC),
-        known=batches.known_content(contract.dataset, files, within),
+        known=taken_files.known_content(contract.dataset, files, within),
         **_shared(contract, batch, attempt, "ingest"),
     )
     return Plan(batch, job)
@@ -175,7 +175,7 @@ def _can_be_kept(contract: Bronze, interval: Interval, files: Sequence[InputFile
         )
     if contract.source.recognise == "interval":
         return
-    if repeats := batches.repeats_before(contract.dataset, files, kept_from):
+    if repeats := taken_files.repeats_before(contract.dataset, files, kept_from):
         raise LakehouseError(
             f"{repeats[0]} corrects bytes that came before {kept_from}, and {contract.dataset} has let these rows go; "
             "bring back the bytes that it had, and deliver what is to change under another name"
@@ -189,10 +189,10 @@ def _plan_clean(contract: Silver, interval: Interval, attempt: Attempt) -> Plan 
     if interval not in coverage(source):
         raise NotReady(f"{contract.reads} does not hold {interval} yet")
     if not known:
-        _check_whole(contract, interval)
+        _check_whole(contract, interval, known)
         raise LakehouseError(f"{contract.reads} holds {interval}, but the ledger knows no batch; restore the ledger")
     brought = taken(known)
-    every = batches.corrections(contract.reads)
+    every = taken_files.corrections(contract.reads)
     mine = every.of({b.batch_id for b in known})
     snapshot = ref_snapshot(source)
     own = batches.published_in(contract.dataset, interval)
@@ -203,7 +203,7 @@ def _plan_clean(contract: Silver, interval: Interval, attempt: Attempt) -> Plan 
         return None
     if _covered(contract, interval) and is_cleaned(contract, interval, known, mine, own):
         return None
-    _check_whole(contract, interval)
+    _check_whole(contract, interval, known)
 
     def batch_after(*before: str) -> Batch:
         content = cleans(contract.version, known, mine, *before)
@@ -212,7 +212,8 @@ def _plan_clean(contract: Silver, interval: Interval, attempt: Attempt) -> Plan 
     batch = batch_after()
     if batch.batch_id in done:  # and something else was done on top of it: doing it once more is another batch
         batch = batch_after(done[0])
-    if not brought and not mine.replaced and table(contract.dataset):
+    was_empty = contract.delivers == "snapshot" or not any(b.counts.get("rows_in") for b in own)
+    if not brought and not mine.replaced and was_empty and table(contract.dataset):
         return Plan(batch, None)
     outdated = contract.delivers == "snapshot" and coverage(table(contract.dataset)).reaches_beyond(interval)
     reread = contract.delivers == "changes" and bool(own) and own[0].contract_version != contract.version
@@ -227,6 +228,8 @@ def _plan_clean(contract: Silver, interval: Interval, attempt: Attempt) -> Plan 
         corrections=mine,
         history=_history(contract, known) if looks_back else (),
         all_corrections=every if looks_back else Corrections(),
+        replaces=tuple(sorted({b.interval_start for b in own})),
+        replays=batches.replayed(contract.dataset),
         outdated=outdated,
         gone_until=_gone_until(contract, kept_from) if kept_from and looks_back else None,
         **feed_state(contract),
@@ -235,12 +238,25 @@ def _plan_clean(contract: Silver, interval: Interval, attempt: Attempt) -> Plan 
     return Plan(batch, job)
 
 
-def _check_whole(contract: Silver, interval: Interval) -> None:
-    """Raises where a batch of the input lies in the interval only in part: no interval would take its records."""
-    across = [batch for batch in batches.published_across(contract.reads, interval) if batch.counts.get("rows_in")]
+def _check_whole(contract: Silver, interval: Interval, known: Sequence[Batch]) -> None:
+    """Raises where an interval has only a part of something, as after a change of schedule or timezone.
+
+    No interval would take the records of a batch of the input that lies in it only in part, unless one has taken them,
+    as one before the change of a timezone. And what an interval of the dataset has taken is taken again as a whole.
+    """
+    own = batches.published_across(contract.dataset, interval)
+    told = shown(interval, contract.timezone)
+    if wider := [one.interval for one in own if interval in Coverage.of([one.interval])]:
+        raise LakehouseError(
+            f"{contract.dataset} took {told} as a part of {shown(wider[0], contract.timezone)}; to take it again, "
+            "write the schedule and the timezone that it had then"
+        )
+    taken_before = Coverage.of([one.interval for one in own] if known else [])
+    parts = [batch for batch in batches.published_across(contract.reads, interval) if batch.counts.get("rows_in")]
+    across = [batch for batch in parts if batch.interval not in taken_before]
     if across:
         raise LakehouseError(
-            f"{contract.dataset}: {shown(interval, contract.timezone)} has only a part of what {contract.reads} took "
+            f"{contract.dataset}: {told} has only a part of what {contract.reads} took "
             f"for {shown(across[0].interval, contract.timezone)}; give {contract.dataset} a schedule and a timezone "
             f"whose intervals are made of whole ones of {contract.reads}"
         )
@@ -248,7 +264,7 @@ def _check_whole(contract: Silver, interval: Interval) -> None:
 
 def _gone_until(contract: Silver, kept_from: date) -> datetime | None:
     """When the last of the records came that went, by the clock of the latest zone: changes may name local times."""
-    came = batches.published_until(contract.reads, kept_from)
+    came = taken_files.published_until(contract.reads, kept_from)
     return came + timedelta(days=1) if came else None
 
 
@@ -292,7 +308,10 @@ def _history(contract: Silver, mine: list[Batch]) -> tuple[InputBatch, ...]:
     """Every batch of the input that the table has taken in, and those of this interval."""
     held = coverage(table(contract.dataset))
     found = [b for b in batches.published(contract.reads) if b.interval in held or b in mine]
-    return tuple(InputBatch(batch_id=b.batch_id, interval_end=b.interval_end) for b in found)
+    # Late is what is old when silver's interval ends, in which several of the input's may lie.
+    return tuple(
+        InputBatch(batch_id=b.batch_id, interval_end=contract.interval_around(b.interval_start).end) for b in found
+    )
 
 
 def _plan_build(contract: Gold, interval: Interval, attempt: Attempt) -> Plan | None:

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from lakehouse import quarantine, steps
 from lakehouse.jobs import Chosen
 from lakehouse.ledger import leases
-from lakehouse.naming import quarantine_table
+from lakehouse.naming import feed_table, quarantine_table
 from lakehouse.plan import Attempt
 from lakehouse.query import run_sql
 from tests.stack.shop import Shop, in_session
@@ -103,6 +103,20 @@ class Source:
         """What the reader says of records it could not read."""
         query = f"SELECT _malformed FROM {self.shop.bronze} WHERE _malformed IS NOT NULL ORDER BY 1"
         return [row[0] for row in run_sql(query)[1]]
+
+
+def feed_replayed(source: Source) -> list[tuple[int, str]]:
+    """The rows that the change feed leads to."""
+    found: dict[int, str] = {}
+    order = "_changed_at, CASE _change WHEN 'delete' THEN 0 WHEN 'update_before' THEN 0 ELSE 1 END"
+    feed = feed_table(source.shop.silver)
+    for key, name, change in run_sql(f"SELECT id, name, _change FROM {feed} ORDER BY {order}")[1]:
+        if change in ("delete", "update_before"):
+            assert found.pop(key) == name, "what is taken away was there"
+        else:
+            assert key not in found, "what is added was not there"
+            found[key] = name
+    return sorted(found.items())
 
 
 def lines(*records: Any) -> bytes:

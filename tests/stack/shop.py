@@ -131,18 +131,21 @@ class Shop:
             taken += [(day, key, data) for key, data in files]
         return oracle(taken)
 
-    def run(self, dataset: str, day: date, job: RunJob, attempt: Attempt | None = None) -> steps.Handover | None:
+    def run(
+        self, dataset: str, day: date | Interval, job: RunJob, attempt: Attempt | None = None
+    ) -> steps.Handover | None:
         """All steps of one interval, as its DAG takes them; waits for the lease."""
+        of = day if isinstance(day, Interval) else interval(day)
         attempt = attempt or Attempt(f"test/{uuid4().hex}", 1)
         contract = self.contract(dataset)
         eventually(lambda: leases.acquire(dataset, attempt.run, attempt.id), 300, f"the lease of {dataset}")
         try:
-            handover = steps.write(contract, interval(day), attempt, job)
+            handover = steps.write(contract, of, attempt, job)
             if handover is None:
                 return None
             handover = steps.audit(contract, handover, attempt, job)
             self.handovers.append(handover)
-            return steps.make_public(contract, interval(day), handover, attempt, job)
+            return steps.make_public(contract, of, handover, attempt, job)
         finally:
             leases.release(dataset, attempt.run)
 

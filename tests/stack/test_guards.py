@@ -11,7 +11,7 @@ from pyiceberg.table.update import TableRequirement
 from lakehouse import plan, publish, steps
 from lakehouse.batch import TableWrite
 from lakehouse.errors import LakehouseError
-from lakehouse.ledger import batches, leases
+from lakehouse.ledger import batches, leases, taken_files
 from lakehouse.sample import Recipe
 from lakehouse.steps import Attempt, GateFailed
 from tests.stack import tables, test_lost_answers, test_pipeline, test_publish
@@ -71,8 +71,8 @@ def doubled(shop: Shop, job: RunJob, attempt: Attempt, expected: int, monkeypatc
 def test_without_the_ledger_of_taken_files_they_are_taken_twice(shop, spark, monkeypatch):
     expected = shop.deliver([DAY], RECIPE).bronze[DAY]
     shop.run(shop.bronze, DAY, in_session(spark))
-    monkeypatch.setattr(batches, "untaken", lambda _, files: sorted(files, key=lambda file: file.uri))
-    monkeypatch.setattr(batches, "known_content", lambda *_: {})
+    monkeypatch.setattr(taken_files, "untaken", lambda _, files: sorted(files, key=lambda file: file.uri))
+    monkeypatch.setattr(taken_files, "known_content", lambda *_: {})
     doubled(shop, in_session(spark), Attempt("again", 1), expected, monkeypatch)
 
 

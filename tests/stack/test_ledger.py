@@ -14,7 +14,7 @@ from lakehouse.batch import DISCARDED, PUBLISHED, Batch, Corrections, InputFile,
 from lakehouse.catalog import catalog
 from lakehouse.gates.checks import GateResult
 from lakehouse.intervals import Interval
-from lakehouse.ledger import batches, database, gates, leases
+from lakehouse.ledger import batches, database, gates, leases, taken_files
 from lakehouse.plan import settle
 from lakehouse.publish import publish
 from tests.stack import tables
@@ -92,21 +92,21 @@ def take(dataset: str, batch_id: str, *files: TakenFile) -> None:
 
 def test_a_file_counts_as_taken_only_when_its_batch_is_published(dataset):
     batches.intend(batch(dataset), [TAKEN])
-    assert batches.untaken(dataset, [FILE]) == [FILE]
+    assert taken_files.untaken(dataset, [FILE]) == [FILE]
     batches.settle(batch(dataset).batch_id, PUBLISHED)
-    assert batches.untaken(dataset, [FILE]) == []
+    assert taken_files.untaken(dataset, [FILE]) == []
 
 
 def test_a_file_with_other_bytes_than_it_was_taken_with_is_a_correction_also_when_it_goes_back(dataset):
     first, second = f"{dataset}-1", f"{dataset}-2"
     corrected = FILE.model_copy(update={"etag": "def"})
     take(dataset, first, TAKEN)
-    assert batches.untaken(dataset, [corrected]) == [corrected.model_copy(update={"replaces": first})]
+    assert taken_files.untaken(dataset, [corrected]) == [corrected.model_copy(update={"replaces": first})]
     take(dataset, second, TAKEN.model_copy(update={"etag": "def", "sha256": "s2", "replaces": first}))
-    assert batches.untaken(dataset, [corrected]) == []
-    assert batches.untaken(dataset, [FILE]) == [FILE.model_copy(update={"replaces": second})]
-    assert batches.corrections(dataset).replaced == ((first, FILE.uri),)
-    assert batches.corrections(dataset).replacing == ((second, FILE.uri),)
+    assert taken_files.untaken(dataset, [corrected]) == []
+    assert taken_files.untaken(dataset, [FILE]) == [FILE.model_copy(update={"replaces": second})]
+    assert taken_files.corrections(dataset).replaced == ((first, FILE.uri),)
+    assert taken_files.corrections(dataset).replacing == ((second, FILE.uri),)
 
 
 def test_a_replaced_version_is_the_files_that_has_its_bytes_still(dataset):
@@ -116,16 +116,16 @@ def test_a_replaced_version_is_the_files_that_has_its_bytes_still(dataset):
     take(dataset, a, TAKEN)
     take(dataset, b, TAKEN.model_copy(update={"uri": names[1], "same_as": FILE.uri, "rows": 0}))
     take(dataset, c, TAKEN.model_copy(update={"uri": names[0], "same_as": names[1], "rows": 0}))
-    assert batches.corrections(dataset) == Corrections()
+    assert taken_files.corrections(dataset) == Corrections()
     take(dataset, f"{dataset}-4", TAKEN.model_copy(update={"etag": "4", "sha256": "s4", "replaces": a}))
-    found = batches.corrections(dataset)
+    found = taken_files.corrections(dataset)
     assert found.inherited == ((a, FILE.uri, names[0]),)
     assert found.replaced == tuple(sorted([(a, FILE.uri), (a, names[1])])), "and under no other name"
     other = {"uri": names[0], "etag": "5", "sha256": "s5", "replaces": c}
     take(dataset, f"{dataset}-5", TAKEN.model_copy(update=other))
-    assert batches.corrections(dataset).inherited == ((a, FILE.uri, names[1]),)
+    assert taken_files.corrections(dataset).inherited == ((a, FILE.uri, names[1]),)
     take(dataset, f"{dataset}-6", TAKEN.model_copy(update={**other, "uri": names[1], "replaces": b}))
-    found = batches.corrections(dataset)
+    found = taken_files.corrections(dataset)
     assert found.inherited == ()
     assert set(found.replaced) == {(a, FILE.uri), *((a, name) for name in names), (c, names[0]), (b, names[1])}
 
@@ -133,12 +133,12 @@ def test_a_replaced_version_is_the_files_that_has_its_bytes_still(dataset):
 def test_content_is_known_by_files_in_force_of_the_same_length(dataset):
     other = FILE.model_copy(update={"uri": "s3://landing/x/2.json"})
     take(dataset, f"{dataset}-1", TAKEN)
-    assert batches.known_content(dataset, [other], None) == {"s1": FILE.uri}
-    assert batches.known_content(dataset, [other], DAY) == {"s1": FILE.uri}
-    assert batches.known_content(dataset, [other.model_copy(update={"bytes": 4})], None) == {}
-    assert batches.known_content(dataset, [FILE, other], None) == {}
+    assert taken_files.known_content(dataset, [other], None) == {"s1": FILE.uri}
+    assert taken_files.known_content(dataset, [other], DAY) == {"s1": FILE.uri}
+    assert taken_files.known_content(dataset, [other.model_copy(update={"bytes": 4})], None) == {}
+    assert taken_files.known_content(dataset, [FILE, other], None) == {}
     take(dataset, f"{dataset}-2", TAKEN.model_copy(update={"etag": "def", "sha256": "s2"}))
-    assert batches.known_content(dataset, [other], None) == {"s2": FILE.uri}
+    assert taken_files.known_content(dataset, [other], None) == {"s2": FILE.uri}
 
 
 def test_what_a_later_try_has_read_replaces_what_an_earlier_one_had(dataset):
@@ -146,7 +146,7 @@ def test_what_a_later_try_has_read_replaces_what_an_earlier_one_had(dataset):
     batches.intend(batch(dataset), [TAKEN, TAKEN.model_copy(update={"uri": "s3://landing/x/gone"})])
     batches.intend(batch(dataset), [TAKEN.model_copy(update={"sha256": "s2"})])
     batches.settle(batch(dataset).batch_id, PUBLISHED)
-    assert batches.known_content(dataset, [other], None) == {"s2": FILE.uri}
+    assert taken_files.known_content(dataset, [other], None) == {"s2": FILE.uri}
 
 
 def test_a_crash_after_publish_is_settled_as_published(made):

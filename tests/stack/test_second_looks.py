@@ -22,7 +22,7 @@ from lakehouse.naming import feed_table
 from lakehouse.plan import Attempt, NotReady, settle
 from lakehouse.publish import publish
 from lakehouse.query import run_sql
-from tests.stack.foreign import DAY, Source, lines, tasks_of
+from tests.stack.foreign import DAY, Source, feed_replayed, lines, tasks_of
 from tests.stack.foreign import task as one
 from tests.stack.shop import in_session, interval
 
@@ -38,20 +38,6 @@ def tasks(stack, tmp_path) -> Iterator[Source]:
 
 def clean(source: Source, spark: Any, day: Any = DAY) -> steps.Handover | None:
     return source.shop.run(source.shop.silver, day, in_session(spark))
-
-
-def feed_replayed(source: Source) -> list[tuple[int, str]]:
-    """The rows that the change feed leads to."""
-    found: dict[int, str] = {}
-    order = "_changed_at, CASE _change WHEN 'delete' THEN 0 WHEN 'update_before' THEN 0 ELSE 1 END"
-    feed = feed_table(source.shop.silver)
-    for key, name, change in run_sql(f"SELECT id, name, _change FROM {feed} ORDER BY {order}")[1]:
-        if change in ("delete", "update_before"):
-            assert found.pop(key) == name, "what is taken away was there"
-        else:
-            assert key not in found, "what is added was not there"
-            found[key] = name
-    return sorted(found.items())
 
 
 # --- Another contract ---
@@ -140,6 +126,16 @@ def test_what_a_repeat_keeps_stands_under_its_name(tasks, spark, repeat, winner)
     assert tasks.rows("name, split_part(_source_file, '/', -1)") == [(winner, file)]
     tasks.run(spark, {repeat: lines(one(2, 1, "other"))})
     assert tasks.rows("id, name") == feed_replayed(tasks) == [(1, "new"), (2, "other")]
+
+
+def test_a_file_that_took_anothers_bytes_keeps_their_rows_when_that_one_is_corrected(tasks, spark):
+    """Files whose numbering shifts, and a run in the middle of it."""
+    old, new = lines(one(1, 1)), lines(one(2, 1))
+    tasks.run(spark, {"a.json": old, "b.json": new})
+    tasks.run(spark, {"a.json": new})
+    assert tasks.rows("id") == feed_ids(tasks) == [(2,)]
+    tasks.run(spark, {"b.json": lines(one(3, 1))})
+    assert tasks.rows("id") == feed_ids(tasks) == [(2,), (3,)]
 
 
 def feed_ids(source: Source) -> list[tuple[int]]:

@@ -10,8 +10,8 @@ import yaml
 from lakehouse.contracts.model import Bronze
 from lakehouse.intervals import Interval
 from lakehouse.landing_versions import Version
-from lakehouse.ledger.batches import Took
 from lakehouse.ledger.landing_gone import Due
+from lakehouse.ledger.taken_files import Took
 from lakehouse.maintenance.step import Step
 from tests.unit.contract_folder import BRONZE, LAYERS
 

@@ -12,7 +12,7 @@ import pytest
 from lakehouse import landing, plan
 from lakehouse.batch import InputFile
 from lakehouse.landing_bucket import LandingError, Listing, Object
-from lakehouse.ledger import batches, landing_gone
+from lakehouse.ledger import landing_gone, taken_files
 from lakehouse.ledger.landing_gone import Gone
 from lakehouse.manifest import Listed, Manifest
 from lakehouse.plan import Attempt
@@ -101,7 +101,7 @@ MARKED = f"landing/{FOLDER}_CLEARED"
 def test_what_is_left_in_a_cleared_folder_is_not_taken_for_all_of_its_interval(monkeypatch, body, told):
     monkeypatch.setattr(landing, "client", lambda _: SimpleNamespace(get_object=lambda **_: {"Body": BytesIO(body)}))
     monkeypatch.setattr(landing, "listed", lambda _: Listing(NOW, [there("_CLEARED")]))
-    monkeypatch.setattr(batches, "took_from", lambda *_: False)
+    monkeypatch.setattr(taken_files, "took_from", lambda *_: False)
     with pytest.raises(LandingError, match=re.escape(told)):
         landing.check_known_if_cleared(contract("bronze.late"), OF.start)
 
@@ -109,11 +109,11 @@ def test_what_is_left_in_a_cleared_folder_is_not_taken_for_all_of_its_interval(m
 def test_a_cleared_folder_whose_files_the_ledger_knows_takes_corrections_as_ever(monkeypatch):
     asked: list[Any] = []
     monkeypatch.setattr(landing, "listed", lambda _: Listing(NOW, [there("_CLEARED")]))
-    monkeypatch.setattr(batches, "took_from", lambda *of: asked.append(of) or True)
+    monkeypatch.setattr(taken_files, "took_from", lambda *of: asked.append(of) or True)
     landing.check_known_if_cleared(contract(), OF.start)
     assert asked == [("bronze.events", f"s3://landing/{FOLDER}")]
     monkeypatch.setattr(landing, "listed", lambda _: Listing(NOW, [there("_CLEARED_not")]))
-    monkeypatch.setattr(batches, "took_from", lambda *_: False)
+    monkeypatch.setattr(taken_files, "took_from", lambda *_: False)
     landing.check_known_if_cleared(contract(), OF.start)
 
 
@@ -123,7 +123,7 @@ def test_nothing_is_planned_from_a_cleared_folder_that_the_ledger_does_not_know(
         raise LandingError("it was cleared")
 
     monkeypatch.setattr(plan, "data_files", lambda *_: files)
-    monkeypatch.setattr(batches, "untaken", lambda _, files: files)
+    monkeypatch.setattr(taken_files, "untaken", lambda _, files: files)
     monkeypatch.setattr(plan, "_covered", lambda *_: False)
     monkeypatch.setattr(plan, "check_known_if_cleared", refuse)
     with pytest.raises(LandingError, match="it was cleared"):

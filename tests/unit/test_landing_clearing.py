@@ -16,7 +16,7 @@ from lakehouse import landing, landing_versions, rebuild
 from lakehouse.backup import objects, rows
 from lakehouse.jobs import IngestJob
 from lakehouse.landing_bucket import LandingError, Listing, Object
-from lakehouse.ledger import batches, landing_gone
+from lakehouse.ledger import landing_gone, taken_files
 from lakehouse.ledger.landing_gone import Gone, Span
 from lakehouse.maintenance import carried_out
 from lakehouse.maintenance import clearing as acting
@@ -267,7 +267,7 @@ def test_what_was_cut_off_is_settled_before_anything_else_is_done(monkeypatch):
 
 def test_a_rollback_misses_only_files_that_are_in_force(monkeypatch):
     row = Gone("bronze.events", "b1", f"s3://landing/{KEY}", "v1", "A", 3, "", "done")
-    monkeypatch.setattr(batches, "taken", lambda *_: {row.uri: [took("B"), took("A")]})
+    monkeypatch.setattr(taken_files, "taken", lambda *_: {row.uri: [took("B"), took("A")]})
     assert files_lost("bronze.events", [row, row._replace(etag="B")]) == [row._replace(etag="B")]
 
 

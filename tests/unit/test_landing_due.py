@@ -12,7 +12,7 @@ from sqlalchemy import Index, create_engine, insert
 
 from lakehouse import landing_versions
 from lakehouse.contracts.load import Loaded
-from lakehouse.ledger import batches, database, landing_gone
+from lakehouse.ledger import database, landing_gone, taken_files
 from lakehouse.ledger.columns import add_missing
 from lakehouse.ledger.landing_gone import Due, Span
 from lakehouse.maintenance import landing_files
@@ -48,7 +48,7 @@ def pages(monkeypatch) -> list[Due | None]:
     monkeypatch.setattr(landing_gone, "due", page)
     monkeypatch.setattr(landing_files, "loaded", lambda: Loaded({}, ()))
     monkeypatch.setattr(landing_files, "_refusal", lambda *_: "")
-    monkeypatch.setattr(batches, "taken", lambda _, uris: {uri: [took("A")] for uri in uris})
+    monkeypatch.setattr(taken_files, "taken", lambda _, uris: {uri: [took("A")] for uri in uris})
     listed = [version("A", current=True, key=f"{FOLDER}{n}", name=str(n)) for n in range(7)]
     monkeypatch.setattr(landing_versions, "versions", lambda _: listed)
     return asked
@@ -118,7 +118,7 @@ class Ledger:
 @pytest.fixture
 def ledger(monkeypatch) -> Ledger:
     found = Ledger()
-    for module in (landing_gone, batches):
+    for module in (landing_gone, taken_files):
         monkeypatch.setattr(module, "engine", lambda: found.engine)
     monkeypatch.setattr(landing_gone, "Interval", lambda *_: OF)  # this database knows no zones
     return found
@@ -161,9 +161,9 @@ def test_the_ledger_knows_from_which_folders_a_dataset_took_files(ledger):
     ledger.take("b1", 3, "a/x A")
     ledger.take("b2", 3, "b/x A", state="undone")
     ledger.take("b3", 3, "c/x A", state="discarded")
-    known = [name for name in "abcd" if batches.took_from("bronze.events", f"s3://landing/{name}/")]
+    known = [name for name in "abcd" if taken_files.took_from("bronze.events", f"s3://landing/{name}/")]
     assert known == ["a", "b"]
-    assert not batches.took_from("bronze.others", "s3://landing/a/")
+    assert not taken_files.took_from("bronze.others", "s3://landing/a/")
 
 
 def test_a_ledger_of_an_earlier_version_gains_its_indexes(monkeypatch):

@@ -22,7 +22,7 @@ from lakehouse.contracts.places import may_share
 from lakehouse.contracts.problems import Problem
 from lakehouse.intervals import Coverage, Interval
 from lakehouse.landing_versions import Version
-from lakehouse.ledger import batches
+from lakehouse.ledger import batches, taken_files
 from lakehouse.ledger.landing_gone import Due
 from lakehouse.maintenance import landing_files, landing_folders
 from lakehouse.maintenance.held import held_by
@@ -273,7 +273,7 @@ def test_only_folders_with_files_that_are_due_are_listed_and_only_until_there_is
 
     monkeypatch.setattr(landing_versions, "versions", listing)
     monkeypatch.setattr(landing_folders, "_FOLDERS_AT_ONCE", 1)
-    monkeypatch.setattr(batches, "taken", lambda _, uris: {uri: [took("A")] for uri in uris})
+    monkeypatch.setattr(taken_files, "taken", lambda _, uris: {uri: [took("A")] for uri in uris})
     days = [Interval(OF.start + n * DAY, OF.end + n * DAY) for n in range(4)]
     folders = [f"events/2026-01-0{n + 1}/" for n in range(3)] + ["elsewhere/"]
     files = [
@@ -297,7 +297,7 @@ def test_a_folder_that_cannot_be_listed_keeps_no_other_from_its_turn(monkeypatch
         return [version("A", current=True, key=f"{prefix}a")]
 
     monkeypatch.setattr(landing_versions, "versions", listing)
-    monkeypatch.setattr(batches, "taken", lambda _, uris: {uri: [took("A")] for uri in uris})
+    monkeypatch.setattr(taken_files, "taken", lambda _, uris: {uri: [took("A")] for uri in uris})
     files = [due("A"), due("A", key="elsewhere/a")]
     found, staying, _ = landing_folders.looked_at(contract(), files, 9)
     assert [one.file for one in found] == files[1:]

@@ -20,7 +20,7 @@ from lakehouse.batch import TableWrite
 from lakehouse.contracts import contract
 from lakehouse.contracts.keeping import Retention
 from lakehouse.intervals import Coverage, shown
-from lakehouse.ledger import batches
+from lakehouse.ledger import taken_files
 from lakehouse.maintenance import old_rows, readers
 from lakehouse.maintenance.old_rows import NotOnlyOldRows, ended, going, let_go, limit
 from tests.unit import iceberg_tables
@@ -98,9 +98,9 @@ def test_a_change_may_name_the_local_time_of_any_zone(monkeypatch):
     """What went may say that it is up to 14 hours younger than it is."""
     came = datetime(2026, 6, 1, 2, tzinfo=UTC)
     silver = contract("silver.orders")
-    monkeypatch.setattr(batches, "published_until", lambda *_: came)
+    monkeypatch.setattr(taken_files, "published_until", lambda *_: came)
     assert plan._gone_until(silver, FIRST_KEPT) > came + timedelta(hours=14)
-    monkeypatch.setattr(batches, "published_until", lambda *_: None)
+    monkeypatch.setattr(taken_files, "published_until", lambda *_: None)
     assert plan._gone_until(silver, FIRST_KEPT) is None
 
 

@@ -20,7 +20,7 @@ from lakehouse.catalog import absorbed, coverage, history, ref_snapshot, rows_fr
 from lakehouse.contracts.model import AnyContract, Bronze, Gold, Silver
 from lakehouse.errors import LakehouseError
 from lakehouse.intervals import Interval, is_gone
-from lakehouse.ledger import batches
+from lakehouse.ledger import batches, taken_files
 from lakehouse.provenance import batch_of, is_maintenance
 
 LISTINGS_AT_A_TIME = 8
@@ -105,7 +105,7 @@ def _with_new_files(contract: Bronze, intervals: Sequence[Interval]) -> list[Int
     with ThreadPoolExecutor(LISTINGS_AT_A_TIME) as pool:
         folders = dict(zip(intervals, pool.map(lambda one: _files(contract, one), intervals), strict=True))
     fresh = {
-        one.uri for one in batches.untaken(contract.dataset, [file for files in folders.values() for file in files])
+        one.uri for one in taken_files.untaken(contract.dataset, [file for files in folders.values() for file in files])
     }
     return [one for one, files in folders.items() if any(file.uri in fresh for file in files)]
 
@@ -138,7 +138,7 @@ def _of_silver(contract: Silver, intervals: Sequence[Interval], failed: frozense
         contract,
         [one for one in intervals if one in held and not is_gone(one, kept_from)],
         batches.settled(contract.reads),
-        batches.corrections(contract.reads),
+        taken_files.corrections(contract.reads),
         batches.published(contract.dataset),
     )
     return Facts(held, failed, outdated)

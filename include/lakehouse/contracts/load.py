@@ -119,6 +119,7 @@ def _relations(found: dict[str, AnyContract], known: dict[str, Path]) -> Iterato
     for name, contract in found.items():
         if isinstance(contract, Silver) and contract.delivers == "snapshot":
             yield from _repeats_taken(contract, found)
+            yield from _snapshots_mixed(contract, found)
         for field, message in _of_others(contract, found, known):
             yield name, field, message
 
@@ -157,6 +158,14 @@ def _repeats_taken(contract: Silver, found: dict[str, AnyContract]) -> Iterator[
     if isinstance(source, Bronze) and source.source.recognise == "dataset":
         told = f"{contract.dataset} is delivered as whole snapshots, which may repeat: write recognise: interval"
         yield source.dataset, "source.recognise", told
+
+
+def _snapshots_mixed(contract: Silver, found: dict[str, AnyContract]) -> Iterator[tuple[str, str, str]]:
+    """Of two whole snapshots in one interval, one would bring back what the other lacks."""
+    source = found.get(contract.reads)
+    if source and not torn(contract, source) and torn(source, contract):
+        told = f"an interval has several snapshots of {source.dataset}, and each is the whole table"
+        yield contract.dataset, "schedule", f"{told}; write the schedule of {source.dataset}, {source.schedule}"
 
 
 def _shared_files(contract: Bronze, found: dict[str, AnyContract]) -> Iterator[tuple[str, str]]:

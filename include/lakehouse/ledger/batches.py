@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import UTC, date, datetime, time
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
+from typing import Any
 
-from sqlalchemy import delete, func, or_, select, text, tuple_, update
+from sqlalchemy import delete, func, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
-from lakehouse.batch import BEGINNING, INTENT, PUBLISHED, UNDONE, Batch, Corrections, InputFile, TakenFile
+from lakehouse.batch import BEGINNING, INTENT, PUBLISHED, UNDONE, Batch, TakenFile
 from lakehouse.intervals import Coverage, Interval
 from lakehouse.ledger.database import batches, engine, inputs
 from lakehouse.naming import layer_of
-
-
-class Took(NamedTuple):
-    """The bytes of a file that a batch took."""
-
-    etag: str
-    bytes: int
-    batch_id: str
 
 
 def _row(batch: Batch) -> dict[str, Any]:
@@ -82,6 +74,12 @@ def published_across(dataset: str, interval: Interval) -> list[Batch]:
     )
 
 
+def replayed(dataset: str) -> bool:
+    """Whether rejected records of a dataset were ever brought into it by hand: such batches are of no interval."""
+    mine = (batches.c.dataset == dataset, batches.c.state == PUBLISHED, batches.c.interval_start == BEGINNING)
+    return bool(_found(*mine, limit=1))
+
+
 def published(dataset: str) -> list[Batch]:
     """Every published batch of a dataset, newest first."""
     return _found(batches.c.dataset == dataset, batches.c.state == PUBLISHED)
@@ -140,138 +138,6 @@ def since_written(dataset: str, name: str, state: str) -> list[Batch]:
     )
     after = batches.c.intended_at > func.coalesce(newest.scalar_subquery(), text("'-infinity'::timestamptz"))
     return _found(batches.c.dataset == dataset, batches.c.state == state, after)
-
-
-def _versions(dataset: str) -> Any:
-    """Every version of every file that a published batch took, numbered from the newest."""
-    newest_first = func.row_number().over(partition_by=inputs.c.uri, order_by=batches.c.intended_at.desc())
-    return (
-        select(inputs, batches.c.interval_start, newest_first.label("age"))
-        .join(batches, batches.c.batch_id == inputs.c.batch_id)
-        .where(inputs.c.dataset == dataset, batches.c.state == PUBLISHED)
-    )
-
-
-def untaken(dataset: str, files: Collection[InputFile]) -> list[InputFile]:
-    """The files that no published batch has taken as they are now, in a stable order.
-
-    One that was taken with other bytes is a correction, and names the batch that it corrects.
-    """
-    versions = _versions(dataset).where(inputs.c.uri == func.any([f.uri for f in files])).subquery()
-    with engine().connect() as connection:
-        found = connection.execute(select(versions).where(versions.c.age == 1)).mappings()
-        known = {row["uri"]: row for row in found}
-    fresh = [f for f in files if f.uri not in known]
-    corrected = [
-        f.model_copy(update={"replaces": known[f.uri]["batch_id"]})
-        for f in files
-        if f.uri in known and known[f.uri]["etag"] != f.etag
-    ]
-    return sorted([*fresh, *corrected], key=lambda f: f.uri)
-
-
-def taken(dataset: str, uris: Collection[str]) -> dict[str, list[Took]]:
-    """The versions of these files that published batches took, that in force first."""
-    versions = _versions(dataset).where(inputs.c.uri == func.any(list(uris))).subquery()
-    found: dict[str, list[Took]] = {}
-    with engine().connect() as connection:
-        for row in connection.execute(select(versions).order_by(versions.c.uri, versions.c.age)):
-            found.setdefault(row.uri, []).append(Took(row.etag, row.bytes, row.batch_id))
-    return found
-
-
-def took_from(dataset: str, address: str) -> bool:
-    """Whether a batch is known that took a file from under an address, published, or undone since."""
-    statement = select(inputs.c.uri).join(batches, batches.c.batch_id == inputs.c.batch_id)
-    mine = (inputs.c.dataset == dataset, inputs.c.uri.startswith(address, autoescape=True))
-    with engine().connect() as connection:
-        known = statement.where(*mine, batches.c.state.in_([PUBLISHED, UNDONE])).limit(1)
-        return connection.execute(known).first() is not None
-
-
-def known_content(dataset: str, files: Collection[InputFile], within: Interval | None) -> dict[str, str]:
-    """By SHA-256, the other files in force that are as long as one of these; of one interval only, or of all."""
-    versions = _versions(dataset).subquery()
-    statement = select(versions.c.sha256, versions.c.uri).where(
-        versions.c.age == 1,
-        versions.c.bytes == func.any([f.bytes for f in files]),
-        versions.c.uri != func.all([f.uri for f in files]),
-    )
-    if within is not None:
-        statement = statement.where(versions.c.interval_start == within.start)
-    with engine().connect() as connection:
-        return {row.sha256: row.uri for row in connection.execute(statement.order_by(versions.c.uri.desc()))}
-
-
-def repeats_before(dataset: str, files: Collection[InputFile], day: date) -> list[str]:
-    """Of files that correct another, those whose earlier bytes count as rows of a file from before that day."""
-    versions = _versions(dataset).subquery()
-    older = versions.alias()
-    statement = select(versions.c.uri).where(
-        tuple_(versions.c.batch_id, versions.c.uri).in_([(f.replaces, f.uri) for f in files if f.replaces]),
-        versions.c.same_as != "",
-        older.c.sha256 == versions.c.sha256,
-        older.c.same_as == "",
-        older.c.rows > 0,
-        older.c.interval_start < _midnight(day),
-    )
-    with engine().connect() as connection:
-        return sorted(set(connection.execute(statement).scalars()))
-
-
-def published_until(dataset: str, day: date) -> datetime | None:
-    """When the last batch came whose interval begins before that day."""
-    statement = select(func.max(batches.c.published_at)).where(
-        batches.c.dataset == dataset, batches.c.state == PUBLISHED, batches.c.interval_start < _midnight(day)
-    )
-    with engine().connect() as connection:
-        return connection.execute(statement).scalar()
-
-
-def _midnight(day: date) -> datetime:
-    return datetime.combine(day, time.min, UTC)
-
-
-def corrections(dataset: str) -> Corrections:
-    """The file versions that were replaced since, those that replaced one, and those that are another file's now."""
-    corrected = select(inputs.c.uri).where(inputs.c.dataset == dataset, inputs.c.replaces != "")
-    versions = _versions(dataset).subquery()
-    old_or_new = or_(versions.c.age > 1, versions.c.replaces != "")
-    with engine().connect() as connection:
-        found = list(connection.execute(select(versions).where(versions.c.uri.in_(corrected), old_or_new)))
-        contents = {row.sha256 for row in found if row.age > 1}
-        alike = select(versions).where(versions.c.sha256.in_(contents)).order_by(versions.c.age, versions.c.uri)
-        repeats = _repeats(list(connection.execute(alike)))
-    replaced, inherited = [], []
-    for row in (row for row in found if row.age > 1):
-        others = repeats.get((row.batch_id, row.uri), ())
-        heir = next((other.uri for other in others if other.age == 1), "")
-        replaced += [(row.batch_id, name) for name in {row.uri, *(other.uri for other in others)} - {heir}]
-        inherited += [(row.batch_id, row.uri, heir)] if heir else []
-    return Corrections(
-        replaced=tuple(sorted(replaced)),
-        replacing=tuple(sorted((row.batch_id, row.uri) for row in found if row.replaces)),
-        inherited=tuple(sorted(inherited)),
-    )
-
-
-def _repeats(alike: Sequence[Any]) -> dict[tuple[str, str], list[Any]]:
-    """By the version (batch, uri) whose rows they share: the versions, newest first, that were noted as its repeats."""
-    found: dict[tuple[str, str], list[Any]] = {}
-    for row in alike:
-        if row.same_as and (shared := _shared(row, alike)):
-            found.setdefault((shared.batch_id, shared.uri), []).append(row)
-    return found
-
-
-def _shared(repeat: Any, alike: Sequence[Any]) -> Any:
-    """The version that was taken for a repeat, which may have been noted as the repeat of a repeat."""
-    row, seen = repeat, {""}
-    while row is not None and row.same_as not in seen:
-        seen.add(row.same_as)
-        named = [one for one in alike if one.uri == row.same_as and one.sha256 == row.sha256]
-        row = next((one for one in named if not one.same_as), next(iter(named), None))
-    return None if row is None or row.same_as else row
 
 
 def coverages() -> dict[str, Coverage]:

@@ -19,7 +19,7 @@ from lakehouse.contracts.model import AnyContract, Bronze, Silver
 from lakehouse.errors import LakehouseError
 from lakehouse.intervals import Interval, is_gone, shown
 from lakehouse.landing import not_there
-from lakehouse.ledger import batches, landing_gone
+from lakehouse.ledger import batches, landing_gone, taken_files
 from lakehouse.ledger.landing_gone import BEGUN, Gone
 from lakehouse.ledger.rollbacks import Move, Rollback
 from lakehouse.provenance import batch_of, is_maintenance, origin
@@ -80,7 +80,7 @@ def _files_gone(undone: Sequence[Batch]) -> list[Gone]:
 
 def files_lost(dataset: str, gone: Sequence[Gone]) -> list[Gone]:
     """Of files that went, those in force: in place of one that was corrected since, its correction is taken again."""
-    known = batches.taken(dataset, {row.uri for row in gone}) if gone else {}
+    known = taken_files.taken(dataset, {row.uri for row in gone}) if gone else {}
     return [row for row in gone if row.etag in (one.etag for one in known.get(row.uri, [])[:1])]
 
 

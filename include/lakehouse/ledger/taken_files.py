@@ -1,0 +1,126 @@
+"""Landing files in the ledger: which versions of them published batches took."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import UTC, date, datetime, time
+from typing import Any, NamedTuple
+
+from sqlalchemy import func, or_, select, tuple_
+
+from lakehouse.batch import PUBLISHED, UNDONE, Corrections, InputFile
+from lakehouse.corrected import Version, corrections_of
+from lakehouse.intervals import Interval
+from lakehouse.ledger.database import batches, engine, inputs
+
+
+class Took(NamedTuple):
+    """The bytes of a file that a batch took."""
+
+    etag: str
+    bytes: int
+    batch_id: str
+
+
+def _versions(dataset: str) -> Any:
+    """Every version of every file that a published batch took, numbered from the newest."""
+    newest_first = func.row_number().over(partition_by=inputs.c.uri, order_by=batches.c.intended_at.desc())
+    return (
+        select(inputs, batches.c.interval_start, batches.c.intended_at, newest_first.label("age"))
+        .join(batches, batches.c.batch_id == inputs.c.batch_id)
+        .where(inputs.c.dataset == dataset, batches.c.state == PUBLISHED)
+    )
+
+
+def untaken(dataset: str, files: Collection[InputFile]) -> list[InputFile]:
+    """The files that no published batch has taken as they are now, in a stable order.
+
+    One that was taken with other bytes is a correction, and names the batch that it corrects.
+    """
+    versions = _versions(dataset).where(inputs.c.uri == func.any([f.uri for f in files])).subquery()
+    with engine().connect() as connection:
+        found = connection.execute(select(versions).where(versions.c.age == 1)).mappings()
+        known = {row["uri"]: row for row in found}
+    fresh = [f for f in files if f.uri not in known]
+    corrected = [
+        f.model_copy(update={"replaces": known[f.uri]["batch_id"]})
+        for f in files
+        if f.uri in known and known[f.uri]["etag"] != f.etag
+    ]
+    return sorted([*fresh, *corrected], key=lambda f: f.uri)
+
+
+def taken(dataset: str, uris: Collection[str]) -> dict[str, list[Took]]:
+    """The versions of these files that published batches took, that in force first."""
+    versions = _versions(dataset).where(inputs.c.uri == func.any(list(uris))).subquery()
+    found: dict[str, list[Took]] = {}
+    with engine().connect() as connection:
+        for row in connection.execute(select(versions).order_by(versions.c.uri, versions.c.age)):
+            found.setdefault(row.uri, []).append(Took(row.etag, row.bytes, row.batch_id))
+    return found
+
+
+def took_from(dataset: str, address: str) -> bool:
+    """Whether a batch is known that took a file from under an address, published, or undone since."""
+    statement = select(inputs.c.uri).join(batches, batches.c.batch_id == inputs.c.batch_id)
+    mine = (inputs.c.dataset == dataset, inputs.c.uri.startswith(address, autoescape=True))
+    with engine().connect() as connection:
+        known = statement.where(*mine, batches.c.state.in_([PUBLISHED, UNDONE])).limit(1)
+        return connection.execute(known).first() is not None
+
+
+def known_content(dataset: str, files: Collection[InputFile], within: Interval | None) -> dict[str, str]:
+    """By SHA-256, the other files in force that are as long as one of these; of one interval only, or of all."""
+    versions = _versions(dataset).subquery()
+    statement = select(versions.c.sha256, versions.c.uri).where(
+        versions.c.age == 1,
+        versions.c.bytes == func.any([f.bytes for f in files]),
+        versions.c.uri != func.all([f.uri for f in files]),
+    )
+    if within is not None:
+        statement = statement.where(versions.c.interval_start == within.start)
+    with engine().connect() as connection:
+        return {row.sha256: row.uri for row in connection.execute(statement.order_by(versions.c.uri.desc()))}
+
+
+def repeats_before(dataset: str, files: Collection[InputFile], day: date) -> list[str]:
+    """Of files that correct another, those whose earlier bytes count as rows of a file from before that day."""
+    versions = _versions(dataset).subquery()
+    older = versions.alias()
+    statement = select(versions.c.uri).where(
+        tuple_(versions.c.batch_id, versions.c.uri).in_([(f.replaces, f.uri) for f in files if f.replaces]),
+        versions.c.same_as != "",
+        older.c.sha256 == versions.c.sha256,
+        older.c.same_as == "",
+        older.c.rows > 0,
+        older.c.interval_start < _midnight(day),
+    )
+    with engine().connect() as connection:
+        return sorted(set(connection.execute(statement).scalars()))
+
+
+def published_until(dataset: str, day: date) -> datetime | None:
+    """When the last batch came whose interval begins before that day."""
+    statement = select(func.max(batches.c.published_at)).where(
+        batches.c.dataset == dataset, batches.c.state == PUBLISHED, batches.c.interval_start < _midnight(day)
+    )
+    with engine().connect() as connection:
+        return connection.execute(statement).scalar()
+
+
+def _midnight(day: date) -> datetime:
+    return datetime.combine(day, time.min, UTC)
+
+
+def corrections(dataset: str) -> Corrections:
+    """The file versions that were replaced since, those that replaced one, and those that are another file's now."""
+    corrected = select(inputs.c.uri).where(inputs.c.dataset == dataset, inputs.c.replaces != "")
+    versions = _versions(dataset).subquery()
+    of_corrected = versions.c.uri.in_(corrected) & or_(versions.c.age > 1, versions.c.replaces != "")
+    contents = select(versions.c.sha256).where(versions.c.uri.in_(corrected), versions.c.age > 1)
+    needed = select(*(versions.c[name] for name in Version._fields)).where(
+        or_(of_corrected, versions.c.sha256.in_(contents))
+    )
+    with engine().connect() as connection:
+        found = connection.execute(needed.order_by(versions.c.intended_at, versions.c.uri))
+        return corrections_of([Version(*row) for row in found])
