@@ -18,7 +18,7 @@ from spark_jobs.parsing import REASONS, parsed
 RECORD = [*PLACE, "_raw_payload"]
 _PAIR = ["_batch_id", "_source_file"]
 # Reading a record takes long beside moving it: a batch that came in one file is shared out in parts of so many.
-ROWS_PER_PART, MOST_PARTS = 10_000, 1_000
+ROWS_PER_PART, MOST_PARTS = 25_000, 1_000
 
 
 def of_interval(spark: SparkSession, job: CleanJob) -> DataFrame:

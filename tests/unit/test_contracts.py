@@ -150,6 +150,16 @@ def test_whole_snapshots_may_come_in_bytes_that_came_before(tmp_path):
     assert not problems(tmp_path, {"silver/events.yaml": snapshot, "bronze/events.yaml": taken})
 
 
+def test_an_interval_has_one_whole_snapshot(tmp_path):
+    weekly = 'delivers: snapshot\nschedule: "@weekly"'
+    files = {
+        "bronze/events.yaml": BRONZE.replace('}/"}', '}/", recognise: interval}'),
+        "silver/events.yaml": SILVER.replace("newest_by: [seen_at]", weekly),
+    }
+    told = "an interval has several snapshots of bronze.events, and each is the whole table; write the schedule of"
+    assert problems(tmp_path, files) == [f"silver/events.yaml: schedule: {told} bronze.events, 0 0 * * *"]
+
+
 @pytest.mark.parametrize("name", ["archive_after", "delete_after"])
 def test_landing_files_have_a_lifetime_only_where_no_other_dataset_may_read_them(tmp_path, name):
     mine = BRONZE.replace('}/"}', f'}}/", {name}: 30d}}')
