@@ -121,7 +121,7 @@ def write(contract: AnyContract, interval: Interval, attempt: Attempt, run: RunJ
 def audit(contract: AnyContract, handover: Handover, attempt: Attempt, run: RunJob) -> Handover:
     """Check the written version, by its snapshot id, against the contract; `GateFailed` when it breaks it."""
     begun = time.monotonic()
-    asked = checks(contract, handover.batch, _held(handover.own))
+    asked = checks(contract, handover.batch, _held(handover.own), handover.files)
     if handover.own.empty:  # the table is as it was: only what it was made from can be wrong
         asked = [check for check in asked if known(check)]
     found = {one.gate: one for one in _measured(contract, handover, asked, attempt, run)}

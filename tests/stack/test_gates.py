@@ -117,6 +117,26 @@ def test_a_row_count_below_what_intervals_usually_bring_fails(gated, spark):
     assert sold.verdicts()["row_count"]["verdict"] == "passed"
 
 
+def test_what_a_correction_took_away_does_not_count_in_bronze(gated, spark):
+    shop = gated("unique: [id]").source.shop
+    (file,) = (shop.folder / "bronze").glob("*.yaml")
+    file.write_text(f"{file.read_text()}gates:\n  - row_count: {{at_least: 90%, of: trailing_3_intervals}}\n")
+
+    def brought(number: int, count: int, name: str = "a.json") -> None:
+        shop.land(DAYS[number], {name: lines(*rows(count, first=number * 100))})
+        shop.run(shop.bronze, DAYS[number], in_session(spark))
+
+    for number in range(3):
+        brought(number, 20)
+        brought(number, 10)  # the same file, corrected: ten records are usual
+    brought(3, 10)
+    brought(3, 9)
+    with pytest.raises(GateFailed, match=r"row_count: 8 records, at least 9 wanted \(90% of 10"):
+        brought(3, 8)
+    brought(3, 2, "b.json")  # with this one there are enough
+    assert run_sql(f"SELECT count(*) FROM {shop.bronze}")[1] == [(90 + 10 + 9 + 8 + 2,)]
+
+
 def test_an_interval_that_brings_nothing_is_less_than_usual(gated, spark):
     sold = gated("row_count: {of: trailing_3_intervals}")
     for number in range(3):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from statistics import median
 
-from lakehouse.batch import Batch
+from lakehouse.batch import Batch, TakenFile
 from lakehouse.catalog import coverage, ref_snapshot, table
 from lakehouse.contracts.gates import LEAST_HISTORY, TRAILING, Between, Fresh, Gate, Quantile, RowCount
 from lakehouse.contracts.model import AnyContract, Bronze, Silver
@@ -28,7 +28,7 @@ from lakehouse.gates.checks import (
     Strange,
     Whole,
 )
-from lakehouse.ledger import batches, gates
+from lakehouse.ledger import batches, gates, taken_files
 from lakehouse.naming import digest
 
 _BECAME = ("inserted", "updated", "deleted", "unchanged", "superseded", "duplicate", "quarantined")
@@ -36,13 +36,14 @@ _BECAME = ("inserted", "updated", "deleted", "unchanged", "superseded", "duplica
 _OF_INTERVALS = ("row_count", "quantile", "fresh")
 
 
-def checks(contract: AnyContract, batch: Batch, held: Collection[str]) -> list[Check]:
+def checks(contract: AnyContract, batch: Batch, held: Collection[str], files: Sequence[TakenFile] = ()) -> list[Check]:
     """Every check that the layer asks for, and every gate of the contract.
 
-    `held` are the definitions of gates that the version passed on which the batch was written.
+    `held` are the definitions of gates that the version passed on which the batch was written; `files` are those that
+    the batch took.
     """
     asked = [gate for gate in gates_of(contract) if batch.of_interval or gate.kind not in _OF_INTERVALS]
-    return [*_of_the_layer(contract, batch), *(_of_gate(contract, gate, batch, held) for gate in asked)]
+    return [*_of_the_layer(contract, batch), *(_of_gate(contract, gate, batch, held, files) for gate in asked)]
 
 
 def gates_of(contract: AnyContract) -> list[Gate]:
@@ -75,10 +76,12 @@ def _none(name: str, measure: Measure) -> Check:
     return Check(gate=name, definition=digest([name, measure.kind]), measure=measure, at_most=0, own=True)
 
 
-def _of_gate(contract: AnyContract, gate: Gate, batch: Batch, held: Collection[str]) -> Check:
+def _of_gate(
+    contract: AnyContract, gate: Gate, batch: Batch, held: Collection[str], files: Sequence[TakenFile]
+) -> Check:
     given = {"gate": gate.title, "definition": gate.definition, "severity": gate.severity}
     if gate.row_count:
-        return Check(**given, **_row_count(contract, gate, gate.row_count, batch))
+        return Check(**given, **_row_count(contract, gate, gate.row_count, batch, files))
     if gate.quantile:
         return Check(**given, **_quantile(gate, gate.quantile, batch))
     if gate.fresh:
@@ -123,7 +126,9 @@ def _gap(gate: Gate, batch: Batch) -> Gap:
     return Gap(column=gate.sum.column, dataset=dataset, other=column, where=gate.sum.where, snapshot=snapshot)
 
 
-def _row_count(contract: AnyContract, gate: Gate, asked: RowCount, batch: Batch) -> dict[str, object]:
+def _row_count(
+    contract: AnyContract, gate: Gate, asked: RowCount, batch: Batch, files: Sequence[TakenFile]
+) -> dict[str, object]:
     if isinstance(asked.at_least, int):
         return {"measure": Rows(), "at_least": asked.at_least}
     count = asked.of or TRAILING
@@ -131,8 +136,10 @@ def _row_count(contract: AnyContract, gate: Gate, asked: RowCount, batch: Batch)
         before = gates.earlier(batch.dataset, gate.definition, batch.interval, count)
         measure: Measure = Rows()
     else:
-        before = [float(rows) for rows in batches.accepted_before(batch.dataset, batch.interval, count)]
-        accepted = _accepted(batch)
+        bronze = contract.layer == "bronze"
+        outdated = taken_files.outdated_rows(batch.dataset, batch.batch_id, files) if bronze else {}
+        before = [float(n) for n in batches.accepted_before(batch.dataset, batch.interval, count, outdated)]
+        accepted = _accepted(batch, outdated)
         measure = Known(value=accepted, says=f"{accepted} records")
     if len(before) < LEAST_HISTORY:
         return {"measure": measure, "note": _too_little(before)}
@@ -141,12 +148,12 @@ def _row_count(contract: AnyContract, gate: Gate, asked: RowCount, batch: Batch)
     return {"measure": measure, "at_least": float(part_of(expected, asked.at_least)), "note": note}
 
 
-def _accepted(batch: Batch) -> int:
+def _accepted(batch: Batch, outdated: Mapping[str, int]) -> int:
     """The records that the interval has brought by now; in bronze the batches of an interval add up."""
     mine = batch.counts.get("rows_in", 0) - batch.counts.get("quarantined", 0)
     if batch.dataset.startswith("bronze."):
-        known = batches.published_in(batch.dataset, batch.interval)
-        mine += sum(b.counts.get("rows_in", 0) for b in known if b.batch_id != batch.batch_id)
+        known = [b for b in batches.published_in(batch.dataset, batch.interval) if b.batch_id != batch.batch_id]
+        mine += sum(b.counts.get("rows_in", 0) - outdated.get(b.batch_id, 0) for b in known)
     return mine
 
 

@@ -85,8 +85,8 @@ def published(dataset: str) -> list[Batch]:
     return _found(batches.c.dataset == dataset, batches.c.state == PUBLISHED)
 
 
-def accepted_before(dataset: str, interval: Interval, count: int) -> list[int]:
-    """How many records the intervals before brought that were accepted, newest first.
+def accepted_before(dataset: str, interval: Interval, count: int, outdated: Mapping[str, int]) -> list[int]:
+    """How many records the intervals before brought that were accepted, newest first; outdated ones, by batch, less.
 
     In bronze an interval's batches add up; in silver a later one takes the earlier one's place.
     """
@@ -104,7 +104,7 @@ def accepted_before(dataset: str, interval: Interval, count: int) -> list[int]:
     )
     by_interval: dict[datetime, int] = {}
     for batch in known:
-        rows = batch.counts.get("rows_in", 0) - batch.counts.get("quarantined", 0)
+        rows = batch.counts.get("rows_in", 0) - batch.counts.get("quarantined", 0) - outdated.get(batch.batch_id, 0)
         if layer_of(dataset) == "bronze":
             rows += by_interval.pop(batch.interval_start, 0)
         by_interval.setdefault(batch.interval_start, rows)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import UTC, date, datetime, time
 from typing import Any, NamedTuple
 
 from sqlalchemy import func, or_, select, tuple_
 
-from lakehouse.batch import PUBLISHED, UNDONE, Corrections, InputFile
+from lakehouse.batch import PUBLISHED, UNDONE, Corrections, InputFile, TakenFile
 from lakehouse.corrected import Version, corrections_of
 from lakehouse.intervals import Interval
 from lakehouse.ledger.database import batches, engine, inputs
@@ -112,15 +112,35 @@ def _midnight(day: date) -> datetime:
     return datetime.combine(day, time.min, UTC)
 
 
-def corrections(dataset: str) -> Corrections:
-    """The file versions that were replaced since, those that replaced one, and those that are another file's now."""
-    corrected = select(inputs.c.uri).where(inputs.c.dataset == dataset, inputs.c.replaces != "")
+def corrections(dataset: str, batch_id: str = "", coming: Sequence[TakenFile] = ()) -> Corrections:
+    """The file versions that were replaced since, those that replaced one, and those that are another file's now.
+
+    As they will be once a batch is published, if one and its files are given.
+    """
+    found = _needed(dataset, [file.uri for file in coming if file.replaces])
+    newer = {file.uri for file in coming}
+    aged = [one._replace(age=one.age + (one.uri in newer)) for one in found if one.batch_id != batch_id]
+    new = [Version(batch_id, f.uri, f.sha256, f.same_as, f.replaces, 1) for f in sorted(coming, key=lambda f: f.uri)]
+    return corrections_of([*aged, *new])
+
+
+def _needed(dataset: str, more: Collection[str]) -> list[Version]:
+    """What `corrections_of` needs to know of files that were corrected, and of more."""
+    replacing = select(inputs.c.uri).where(inputs.c.dataset == dataset, inputs.c.replaces != "")
     versions = _versions(dataset).subquery()
-    of_corrected = versions.c.uri.in_(corrected) & or_(versions.c.age > 1, versions.c.replaces != "")
-    contents = select(versions.c.sha256).where(versions.c.uri.in_(corrected), versions.c.age > 1)
-    needed = select(*(versions.c[name] for name in Version._fields)).where(
-        or_(of_corrected, versions.c.sha256.in_(contents))
-    )
+    corrected, again = versions.c.uri.in_(replacing), versions.c.uri == func.any(list(more))
+    known = or_(corrected & or_(versions.c.age > 1, versions.c.replaces != ""), again)
+    contents = select(versions.c.sha256).where(or_(corrected & (versions.c.age > 1), again))
+    needed = select(*(versions.c[name] for name in Version._fields)).where(or_(known, versions.c.sha256.in_(contents)))
     with engine().connect() as connection:
         found = connection.execute(needed.order_by(versions.c.intended_at, versions.c.uri))
-        return corrections_of([Version(*row) for row in found])
+        return [Version(*row) for row in found]
+
+
+def outdated_rows(dataset: str, batch_id: str, coming: Sequence[TakenFile]) -> dict[str, int]:
+    """By batch, the rows that it brought and that count no more, once this one is published."""
+    dropped = corrections(dataset, batch_id, coming).dropped
+    rows = select(inputs.c.batch_id, func.sum(inputs.c.rows)).group_by(inputs.c.batch_id)
+    with engine().connect() as connection:
+        found = connection.execute(rows.where(tuple_(inputs.c.batch_id, inputs.c.uri).in_(dropped)))
+        return {row[0]: int(row[1]) for row in found}
