@@ -122,7 +122,7 @@ def _unclear(contract: Silver, target: DataFrame) -> str:
     key = ", ".join(contract.key)
     return (
         f"rows of {contract.dataset} from before its key was ({key}) have nothing in these columns, and cannot be told "
-        "apart by the rest; keep a column of the old key in it, or give the dataset another name"
+        "apart by the rest; keep all columns of the old key in it, or give the dataset another name"
     )
 
 

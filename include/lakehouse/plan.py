@@ -16,13 +16,14 @@ from lakehouse.changes import changed_days
 from lakehouse.cleaned import cleans, is_cleaned, taken
 from lakehouse.contracts.model import AnyContract, Bronze, Contract, Gold, Silver
 from lakehouse.errors import LakehouseError
-from lakehouse.intervals import Coverage, Interval, is_gone, shown
+from lakehouse.intervals import Interval, is_gone, shown
 from lakehouse.jobs import BuildJob, CleanJob, IngestJob, InputBatch
 from lakehouse.landing import check_known_if_cleared, data_files
 from lakehouse.ledger import batches, taken_files
 from lakehouse.ledger.database import now
 from lakehouse.provenance import batch_of, provenance
 from lakehouse.rollback.carried_out import finish_all
+from lakehouse.whole_intervals import check_whole
 
 
 class NotReady(LakehouseError):
@@ -189,7 +190,7 @@ def _plan_clean(contract: Silver, interval: Interval, attempt: Attempt) -> Plan 
     if interval not in coverage(source):
         raise NotReady(f"{contract.reads} does not hold {interval} yet")
     if not known:
-        _check_whole(contract, interval, known)
+        check_whole(contract, interval, known)
         raise LakehouseError(f"{contract.reads} holds {interval}, but the ledger knows no batch; restore the ledger")
     brought = taken(known)
     every = taken_files.corrections(contract.reads)
@@ -203,7 +204,7 @@ def _plan_clean(contract: Silver, interval: Interval, attempt: Attempt) -> Plan 
         return None
     if _covered(contract, interval) and is_cleaned(contract, interval, known, mine, own):
         return None
-    _check_whole(contract, interval, known)
+    check_whole(contract, interval, known)
 
     def batch_after(*before: str) -> Batch:
         content = cleans(contract.version, known, mine, *before)
@@ -216,7 +217,9 @@ def _plan_clean(contract: Silver, interval: Interval, attempt: Attempt) -> Plan 
     if not brought and not mine.replaced and was_empty and table(contract.dataset):
         return Plan(batch, None)
     outdated = contract.delivers == "snapshot" and coverage(table(contract.dataset)).reaches_beyond(interval)
-    reread = contract.delivers == "changes" and bool(own) and own[0].contract_version != contract.version
+    # Of a wider interval, each within it was read by a contract of its own.
+    last = own[:1] if own and own[0].interval == interval else own
+    reread = contract.delivers == "changes" and any(b.contract_version != contract.version for b in last)
     looks_back = bool(mine.replaced) or reread
     job = CleanJob(
         contract=contract,
@@ -236,30 +239,6 @@ def _plan_clean(contract: Silver, interval: Interval, attempt: Attempt) -> Plan 
         **_shared(contract, batch, attempt, "clean"),
     )
     return Plan(batch, job)
-
-
-def _check_whole(contract: Silver, interval: Interval, known: Sequence[Batch]) -> None:
-    """Raises where an interval has only a part of something, as after a change of schedule or timezone.
-
-    No interval would take the records of a batch of the input that lies in it only in part, unless one has taken them,
-    as one before the change of a timezone. And what an interval of the dataset has taken is taken again as a whole.
-    """
-    own = batches.published_across(contract.dataset, interval)
-    told = shown(interval, contract.timezone)
-    if wider := [one.interval for one in own if interval in Coverage.of([one.interval])]:
-        raise LakehouseError(
-            f"{contract.dataset} took {told} as a part of {shown(wider[0], contract.timezone)}; to take it again, "
-            "write the schedule and the timezone that it had then"
-        )
-    taken_before = Coverage.of([one.interval for one in own] if known else [])
-    parts = [batch for batch in batches.published_across(contract.reads, interval) if batch.counts.get("rows_in")]
-    across = [batch for batch in parts if batch.interval not in taken_before]
-    if across:
-        raise LakehouseError(
-            f"{contract.dataset}: {told} has only a part of what {contract.reads} took "
-            f"for {shown(across[0].interval, contract.timezone)}; give {contract.dataset} a schedule and a timezone "
-            f"whose intervals are made of whole ones of {contract.reads}"
-        )
 
 
 def _gone_until(contract: Silver, kept_from: date) -> datetime | None:

@@ -124,10 +124,6 @@ def test_each_time_that_a_task_goes_on_it_has_spark_sessions_of_its_own(monkeypa
     assert len({one.session("remove_orphan_files-0-list-silver_orders") for one in tries}) == 3
 
 
-def test_a_run_for_one_dataset_alone_does_not_wait_for_its_tier_nor_the_tier_for_it(parsed):
-    assert parsed["dags"]["maintenance_daily"]["max_active_runs"] == 4
-
-
 def test_a_run_for_one_dataset_waits_for_its_lease_as_a_pipeline_does(carried):
     from airflow.sdk.exceptions import TaskDeferred
 

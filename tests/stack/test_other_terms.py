@@ -133,18 +133,63 @@ def test_a_part_of_an_interval_that_was_taken_as_a_whole_is_refused(events, spar
     assert events.rows("id") == [(1,), (3,)]
 
 
-def test_an_interval_of_another_zone_beside_what_was_taken_already_is_taken(events, spark):
-    """Its first hours were a day's of the zone before, which silver has."""
-    events.run(spark, {"a.json": lines({"id": 1, "name": "a"})})
-    hour = timedelta(hours=1)
-    shifted = Interval(interval(DAY).end - hour, interval(NEXT).end - hour)
+def test_what_an_interval_of_before_took_is_taken_by_no_other(events, spark):
+    widened(events, spark)
+    clean(events, spark, BOTH_DAYS)
+    events.mended('schedule: "0 0 1-31/2 * *"', 'schedule: "0 0 2-30/2 * *"')
+    third = NEXT + timedelta(1)
+    events.shop.land(third, {"c.json": lines({"id": 6, "name": "c"})})
+    events.shop.run(events.shop.bronze, third, in_session(spark))
+    with pytest.raises(
+        LakehouseError, match=r"has a part that was taken with 2026-01-01 .*: what bronze\.\w+ took for"
+    ):
+        clean(events, spark, Interval(interval(NEXT).start, interval(third).end))
+    assert events.rows("id") == [(1,), (3,)]
+
+
+def moved_to_berlin(source: Source) -> None:
     for layer in ("bronze", "silver"):
-        (file,) = (events.shop.folder / layer).glob("*.yaml")
+        (file,) = (source.shop.folder / layer).glob("*.yaml")
         file.write_text(file.read_text().replace("start: 2026-01-01", "start: 2026-01-01\ntimezone: Europe/Berlin"))
+
+
+def in_berlin(day: Any) -> Interval:
+    hour = timedelta(hours=1)
+    return Interval(interval(day).start - hour, interval(day).end - hour)
+
+
+def test_an_interval_of_another_zone_beside_what_was_taken_already_is_taken(events, spark):
+    """Its first hour was a day's of the zone before, which silver has."""
+    events.run(spark, {"a.json": lines({"id": 1, "name": "a"})})
+    moved_to_berlin(events)
     events.shop.land(NEXT, {"b.json": lines({"id": 2, "name": "b"})})
     for dataset in events.shop.datasets:
-        events.shop.run(dataset, shifted, in_session(spark))
+        events.shop.run(dataset, in_berlin(NEXT), in_session(spark))
     assert events.rows("id") == [(1,), (2,)]
+
+
+PARTLY = "has only a part of what bronze"
+
+
+def test_what_silver_had_not_taken_before_the_zone_changed_is_not_passed_over(events, spark):
+    events.run(spark, {"a.json": lines({"id": 1, "name": "a"})})
+    events.shop.land(DAY, {"late.json": lines({"id": 9, "name": "late"})})
+    events.shop.run(events.shop.bronze, DAY, in_session(spark))
+    moved_to_berlin(events)
+    events.shop.land(NEXT, {"b.json": lines({"id": 2, "name": "b"})})
+    events.shop.run(events.shop.bronze, in_berlin(NEXT), in_session(spark))
+    with pytest.raises(LakehouseError, match=PARTLY):
+        clean(events, spark, in_berlin(NEXT))
+
+
+def test_a_file_that_is_corrected_after_the_zone_changed_is_not_there_beside_its_earlier_version(events, spark):
+    events.run(spark, {"a.json": lines({"id": 1, "name": "a"})})
+    moved_to_berlin(events)
+    events.shop.land(DAY, {"a.json": lines({"id": 1, "name": "corrected"})})
+    events.shop.run(events.shop.bronze, in_berlin(DAY), in_session(spark))
+    with pytest.raises(LakehouseError, match=PARTLY):
+        clean(events, spark, in_berlin(DAY))
+    assert events.rows("id, name") == [(1, "a")]
 
 
 def test_events_go_whose_input_was_undone_and_came_to_nothing_the_second_time(events, spark):

@@ -133,7 +133,7 @@ def _needed(dataset: str, more: Collection[str]) -> list[Version]:
     contents = select(versions.c.sha256).where(or_(corrected & (versions.c.age > 1), again))
     needed = select(*(versions.c[name] for name in Version._fields)).where(or_(known, versions.c.sha256.in_(contents)))
     with engine().connect() as connection:
-        found = connection.execute(needed.order_by(versions.c.intended_at, versions.c.uri))
+        found = connection.execute(needed.order_by(versions.c.intended_at, versions.c.uri.collate("C")))
         return [Version(*row) for row in found]
 
 
