@@ -56,6 +56,24 @@ def moment(milliseconds: int) -> str:
     return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)).isoformat()
 
 
+@pytest.mark.parametrize(("many", "few"), [(3_000, 110), (3_000, 500), (20_000, 110), (300, 110)])
+def test_rows_that_deletion_vectors_of_one_file_remove_are_not_there_and_all_others_are(spark, many, few):
+    name = f"gold.query_test_{many}_{few}"
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.gold")
+    properties = "'format-version' = '3', 'write.delete.mode' = 'merge-on-read'"
+    spark.sql(f"CREATE OR REPLACE TABLE lake.{name} (id BIGINT) USING iceberg TBLPROPERTIES ({properties})")
+    try:
+        for first, count in ((0, many), (1_000_000, few)):
+            spark.sql(f"INSERT INTO lake.{name} SELECT id FROM range({first}, {first + count}, 1, 1)")
+        spark.sql(f"DELETE FROM lake.{name} WHERE id % 4 = 1 OR id % 7 = 3")
+        vectors = spark.sql(f"SELECT DISTINCT file_path FROM lake.{name}.files WHERE content = 1").collect()
+        assert len(vectors) == 1, "both vectors are in one file"
+        left = [i for i in (*range(many), *range(1_000_000, 1_000_000 + few)) if i % 4 != 1 and i % 7 != 3]
+        assert [row[0] for row in run_sql(f"SELECT id FROM {name} ORDER BY 1")[1]] == left
+    finally:
+        spark.sql(f"DROP TABLE lake.{name} PURGE")
+
+
 def test_a_plain_select_never_sees_an_audit_branch(orders):
     assert max(orders.snapshots(), key=lambda s: s.timestamp_ms).snapshot_id == ref_snapshot(orders, "audit_fourth")
     assert ids() == [1, 2, 3]
