@@ -42,13 +42,13 @@ class Worn:
     rows: dict[int, tuple[date, int]] = field(default_factory=dict)
 
     @classmethod
-    def made(cls, spark: SparkSession, layer: str = "gold") -> Worn:
+    def made(cls, spark: SparkSession, layer: str = "gold", version: int = 3) -> Worn:
         found = cls(f"{layer}.worn_{uuid4().hex[:8]}")
         spark.sql(f"CREATE NAMESPACE IF NOT EXISTS lake.{layer}")
         modes = ", ".join(f"'write.{verb}.mode' = 'merge-on-read'" for verb in ("merge", "update", "delete"))
         spark.sql(
             f"CREATE TABLE {table_sql(found.name)} (id BIGINT, at TIMESTAMP, amount BIGINT) USING iceberg "
-            f"PARTITIONED BY (day(at)) TBLPROPERTIES ('format-version' = '3', {modes})"
+            f"PARTITIONED BY (day(at)) TBLPROPERTIES ('format-version' = '{version}', {modes})"
         )
         return found
 
@@ -126,8 +126,8 @@ def needed(worn: Worn, operation: str) -> tuple[Gold, datetime]:
     return worn.contract(), datetime.now(UTC)
 
 
-def worn_table(spark: SparkSession) -> Iterator[Worn]:
-    made = Worn.made(spark)
+def worn_table(spark: SparkSession, version: int = 3) -> Iterator[Worn]:
+    made = Worn.made(spark, version=version)
     yield made
     made.drop()
 
