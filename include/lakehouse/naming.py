@@ -35,6 +35,8 @@ ARCHIVE = "_archive/"
 # The object that says of a landing folder that files have gone from it.
 CLEARED = "_CLEARED"
 SPARK_POOL = "spark"
+# Maintenance waits for its own kind, and no pipeline waits for it.
+MAINTENANCE_POOL = "maintenance"
 REPLAY_DAG = "replay_quarantine"
 ROLLBACK_DAG = "rollback"
 WATCH_DAG = "watch_freshness"

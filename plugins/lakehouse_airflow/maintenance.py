@@ -13,7 +13,7 @@ from lakehouse.contracts import contracts
 from lakehouse.errors import Failures, LakehouseError
 from lakehouse.identities import acting_as
 from lakehouse.maintenance.window import begins, is_open
-from lakehouse.naming import SPARK_POOL, maintenance_dag_id
+from lakehouse.naming import MAINTENANCE_POOL, maintenance_dag_id
 from lakehouse.roles import Role
 from lakehouse.settings import settings
 from lakehouse_airflow.at_once import DATASET
@@ -54,7 +54,7 @@ def build_maintenance(tier: str, schedule: str) -> DAG | None:
         plan = PlanOperator(task_id="plan", tier=tier, doc_md=PlanOperator.__doc__)
         MaintainOperator.partial(
             task_id="maintain",
-            pool=SPARK_POOL,
+            pool=MAINTENANCE_POOL,
             doc_md=MaintainOperator.__doc__,
             map_index_template="{{ task.dataset }}",
         ).expand_kwargs(plan.output)

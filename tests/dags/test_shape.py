@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lakehouse.contracts import AnyContract, load
-from lakehouse.naming import LAYERS, SPARK_POOL, dag_id
+from lakehouse.naming import LAYERS, MAINTENANCE_POOL, SPARK_POOL, dag_id
 from lakehouse.settings import ROOT
 
 CONTRACTS = list(load(ROOT / "include/contracts").contracts.values())
@@ -124,7 +124,7 @@ def test_maintenance_plans_then_maps_one_task_to_each_dataset_and_catches_up_on_
     found = tasks(parsed, "maintenance_daily")
     assert found["plan"]["downstream_task_ids"] == ["maintain"]
     assert found["maintain"]["_is_mapped"]
-    assert found["maintain"]["partial_kwargs"]["pool"] == SPARK_POOL
+    assert found["maintain"]["partial_kwargs"]["pool"] == MAINTENANCE_POOL, "no pipeline waits for maintenance"
     assert parsed["dags"]["maintenance_daily"]["catchup"] is False
     assert parsed["dags"]["maintenance_daily"]["max_active_runs"] == 4
 

@@ -7,7 +7,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import version
@@ -17,7 +16,7 @@ from typing import Any, ClassVar
 import psutil
 
 from lakehouse.errors import LakehouseError
-from lakehouse.naming import SPARK_POOL
+from lakehouse.naming import MAINTENANCE_POOL, SPARK_POOL
 from lakehouse.roles import Role
 from lakehouse.settings import Settings, environment
 from lakehouse.stack.airflow_env import airflow_environment
@@ -27,6 +26,10 @@ from lakehouse.stack.service import MARKER, Service
 from lakehouse.stack.spark import script
 
 IDLE_WORKER = "LocalExecutor: <idle>"
+POOLS = (
+    {"name": SPARK_POOL, "slots": 2, "description": "Spark jobs at a time"},
+    {"name": MAINTENANCE_POOL, "slots": 1, "description": "Maintenance at a time"},
+)
 
 
 @dataclass(frozen=True)
@@ -118,19 +121,13 @@ def _health(settings: Settings) -> dict[str, Any]:
 
 
 def ensure_database(settings: Settings) -> None:
-    """Bring Airflow's database to this version, once per version, and its people to what the settings say."""
+    """Bring Airflow's database to this version, once per version, and people and pools to what they should be."""
     folder = settings.home / "airflow"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     done = _ready(settings)
-    if done.exists():
-        _ensure_people(settings)
-        return
-    _airflow(settings, "db", "migrate")
-    # Each is a start of Airflow of its own, which takes seconds: both at once.
-    with ThreadPoolExecutor() as pool:
-        known = pool.submit(_ensure_people, settings)
-        pool.submit(_airflow, settings, "pools", "set", SPARK_POOL, "2", "Spark jobs at a time").result()
-        known.result()
+    if not done.exists():
+        _airflow(settings, "db", "migrate")
+    _ensure_people_and_pools(settings)
     done.touch()
 
 
@@ -160,13 +157,13 @@ def people(settings: Settings) -> list[dict[str, str]]:
     return [one for one in found if one["password"]]
 
 
-def _ensure_people(settings: Settings) -> None:
-    """Make them where the settings have changed since; the passwords go through standard input."""
-    wanted = json.dumps(people(settings))
+def _ensure_people_and_pools(settings: Settings) -> None:
+    """Make them where what is wanted has changed since; the passwords go through standard input."""
+    wanted = json.dumps({"pools": POOLS, "people": people(settings)})
     done, digest = settings.home / "airflow" / "people", hashlib.sha256(wanted.encode()).hexdigest()
     if done.exists() and done.read_text() == digest:
         return
-    _run(settings, [sys.executable, "-m", "lakehouse_airflow.users"], wanted)
+    _run(settings, [sys.executable, "-m", "lakehouse_airflow.set_up"], wanted)
     write_private(done, digest)
 
 

@@ -3,7 +3,7 @@
 start NAME       become that service, which is the one that a clone's stack runs
 healthy NAME     exit with 0 if this container's service answers properly
 set-up data      databases, buckets, identities; harmless to repeat
-set-up airflow   Airflow's database, users and pool; harmless to repeat
+set-up airflow   Airflow's database, users and pools; harmless to repeat
 first-look       switch the sample's DAGs on, and follow its days to gold, once
 """
 

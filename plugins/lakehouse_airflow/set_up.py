@@ -1,7 +1,8 @@
-"""`python -m lakehouse_airflow.users`: Airflow's people and what they may do, as standard input says.
+"""`python -m lakehouse_airflow.set_up`: Airflow's pools, its people and what they may do, as standard input says.
 
-The input is a JSON list of {"name", "role", "password"}: a command line would be seen by everyone. One who is there
-gets the password and the role again, so that it may be repeated.
+The input is JSON: {"pools": [{"name", "slots", "description"}], "people": [{"name", "role", "password"}]}; a command
+line would be seen by everyone. It may be repeated: a pool that is there keeps its slots, and one who is there gets the
+password and the role again.
 """
 
 from __future__ import annotations
@@ -24,6 +25,14 @@ def ensure(security: Any, name: str, role: str, password: str) -> None:
     security.reset_password(found.id, password)
 
 
+def ensure_pool(name: str, slots: int, description: str) -> None:
+    """Have this pool; how many slots it has is for those to say who run the platform."""
+    from airflow.models.pool import Pool
+
+    if Pool.get_pool(name) is None:
+        Pool.create_or_update_pool(name=name, slots=slots, description=description, include_deferred=False)
+
+
 def operator_permissions(security: Any) -> list[tuple[str, str]]:
     """All that Airflow's role User may but delete DAGs, and backfills; no connections, variables, pools or people."""
     from airflow.providers.fab.www.security import permissions as may
@@ -37,11 +46,13 @@ def operator_permissions(security: Any) -> list[tuple[str, str]]:
 def main() -> None:
     from airflow.providers.fab.auth_manager.cli_commands.utils import get_application_builder
 
-    people = json.load(sys.stdin)
+    wanted = json.load(sys.stdin)
+    for pool in wanted["pools"]:
+        ensure_pool(**pool)
     with get_application_builder() as builder:
         security = builder.sm
         security.bulk_sync_roles([{"role": OPERATOR, "perms": operator_permissions(security)}])
-        for one in people:
+        for one in wanted["people"]:
             ensure(security, one["name"], one["role"], one["password"])
 
 
