@@ -16,8 +16,10 @@ def test_the_shipped_contracts_have_no_problem():
     assert [str(p) for p in load(SHIPPED).problems] == []
 
 
+UNSTEADY = "says something else each time, and a rerun would change rows; use what the records say"
 PATH_FIX = 'put dots between names, [0] behind a list, and double quotes around a name that holds . [ or "'
 MORE = "name more of the start, such as {interval:%Y-%m-%dT%H%M%z}"
+HOSTILE = "x'`; DROP TABLE lake.bronze.events; --"
 MISTAKES = [
     ("bronze", "kind: files,", "kind: files, fromat: text,",
      "source.fromat: unknown field; did you mean 'format'?"),
@@ -29,6 +31,8 @@ MISTAKES = [
      "timezon: unknown field; did you mean 'timezone'?"),
     ("silver", "owner: team\n", "",
      "owner: is missing; add it"),
+    ("silver", "amount:   {type", f'"{HOSTILE}": {{type',
+     f"columns.{HOSTILE}: '{HOSTILE}' is no name; use small letters, digits and _, beginning with a letter"),
     ("silver", "check: amount", "chek: amount",
      "columns.amount.chek: unknown field; did you mean 'check'?"),
     ("silver", "day(seen_at)", "day(sen_at)",
@@ -69,6 +73,12 @@ MISTAKES = [
      "columns.amount.check: '_raw_payload' cannot be used; use columns or _source_file, _source_offset"),
     ("silver", "key: [event_id]", "key: [event_id]\nrules: {soon: seen_at < _ingested_at}",
      "rules.soon: '_ingested_at' cannot be used; use columns or _source_file, _source_offset"),
+    ("silver", "check: amount >= 0", "check: amount >= rand()",
+     f"columns.amount.check: 'rand' {UNSTEADY}"),
+    ("silver", "from: amount, check: amount >= 0", "expr: unix_timestamp()",
+     f"columns.amount.expr: 'unix_timestamp' {UNSTEADY}"),
+    ("silver", "key: [event_id]", "key: [event_id]\nrules: {soon: seen_at < current_timestamp}",
+     f"rules.soon: 'current_timestamp' {UNSTEADY}"),
     ("silver", "check: amount >= 0", "matches: '(?P<whole>[0-9]+)'",
      "columns.amount.matches: '(?P<whole>[0-9]+)' has groups that only Python knows; write them as (…) or (?:…)"),
     ("silver", "from: amount", "from: [amount, a..b]",

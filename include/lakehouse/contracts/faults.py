@@ -12,6 +12,7 @@ from lakehouse.contracts.gates import faults as faults_of_gates
 from lakehouse.contracts.gates import named_columns
 from lakehouse.contracts.paths import names, steps
 from lakehouse.contracts.places import faults_of_path, telling_moments
+from lakehouse.contracts.steady import unsteady
 from lakehouse.errors import suggest
 from lakehouse.naming import ARCHIVE, CLEARED, layer_of
 
@@ -99,6 +100,7 @@ def of_silver(contract: Silver) -> Iterator[Fault]:
 
 def of_gold(contract: Gold) -> Iterator[Fault]:
     """What may be wrong in gold alone."""
+    yield from _of_unsteady("sql", contract.sql)
     if len(contract.rebuild) > 1:
         yield "rebuild", "one column at most"
     for own, source in contract.rebuild.items():
@@ -116,10 +118,11 @@ def of_gold(contract: Gold) -> Iterator[Fault]:
 def _of_sql(contract: Silver) -> Iterator[Fault]:
     """Names in the contract's SQL that cannot be used."""
     for name, column in contract.columns.items():
-        yield from _hidden(f"columns.{name}.expr", column.expr, _FOR_EXPRESSIONS)
-        yield from _hidden(f"columns.{name}.check", column.check, _FOR_RULES)
+        yield from _of_expression(f"columns.{name}.expr", column.expr, _FOR_EXPRESSIONS)
+        yield from _of_expression(f"columns.{name}.check", column.check, _FOR_RULES)
     for name, rule in contract.rules.items():
-        yield from _hidden(f"rules.{name}", rule, _FOR_RULES)
+        yield from _of_expression(f"rules.{name}", rule, _FOR_RULES)
+    yield from _of_unsteady("delete_when", contract.delete_when)
     for path in names(contract.delete_when):
         try:
             steps(path)
@@ -163,8 +166,15 @@ def _of_bounds(field: str, column: Column) -> Iterator[Fault]:
             yield field, f"no value is between {bounds[0]} and {bounds[1]}; write the lowest first"
 
 
-def _hidden(field: str, sql: str, allowed: Sequence[str]) -> Iterator[Fault]:
-    """Names that the jobs keep for themselves: those of columns begin with a letter."""
+def _of_unsteady(field: str, sql: str) -> Iterator[Fault]:
+    """Functions by which an interval that runs again would have other rows."""
+    for name in unsteady(sql):
+        yield field, f"'{name}' says something else each time, and a rerun would change rows; use what the records say"
+
+
+def _of_expression(field: str, sql: str, allowed: Sequence[str]) -> Iterator[Fault]:
+    """What SQL may not use; names that the jobs keep for themselves, too: those of columns begin with a letter."""
+    yield from _of_unsteady(field, sql)
     for name in names(sql):
         if any(part.startswith("_") for part in name.split(".")) and name not in allowed:
             yield field, f"'{name}' cannot be used; use columns or {', '.join(allowed)}"
