@@ -164,9 +164,10 @@ def _doubtful(job: CleanJob) -> SparkColumn:
     Not where one is left that is no older than the row that the table holds, which was the newest of all as the same
     contract reads it; nor where it is younger than the day on which the last of the others came.
     """
-    newest, held = (F.col(prefix + job.contract.newest_by[0]) for prefix in ("", TARGET))
-    no_older = F.lit(not job.reread) & F.coalesce(newest >= held, F.lit(False))
-    return F.col(DELETED).isNull() | ~(no_older | F.coalesce(newest > F.lit(job.gone_until), F.lit(False)))
+    order = [name for name in job.contract.newest_by if name in job.contract.columns]
+    mine, held = ([F.col(prefix + name) for name in order] for prefix in ("", TARGET))
+    no_older = F.lit(not job.reread) & _held() & ~newer(held, mine)
+    return F.col(DELETED).isNull() | ~(no_older | F.coalesce(mine[0] > F.lit(job.gone_until), F.lit(False)))
 
 
 def _forgotten(job: CleanJob, restated: DataFrame) -> DataFrame:
