@@ -20,6 +20,7 @@ from lakehouse.catalog import catalog
 from lakehouse.settings import Settings, settings
 from tests.stack import tables
 from tests.stack.harness import Stack
+from tests.stack.killing import job, victim  # noqa: F401  # fixtures
 from tests.stack.shop import Shop
 from tests.stack.watched import database, dataset, nobody, receiver  # noqa: F401  # fixtures
 

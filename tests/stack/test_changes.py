@@ -8,13 +8,16 @@ from typing import Any
 
 import pytest
 
+from lakehouse.catalog import ref_snapshot
 from lakehouse.contracts.gates import Gate
+from lakehouse.health.entries import live_entries
 from lakehouse.ledger import gates
 from lakehouse.naming import feed_table
 from lakehouse.query import run_sql
 from lakehouse.steps import GateFailed
 from tests.stack.foreign import DAY, Source, lines, tasks_of
 from tests.stack.foreign import task as one
+from tests.stack.tables import loaded
 
 NEXT = DAY + timedelta(1)
 
@@ -31,6 +34,44 @@ def feed(source: Source) -> list[tuple[Any, ...]]:
         f"SELECT id, name, due, _change FROM {feed_table(source.shop.silver)} ORDER BY _changed_at, id, _change DESC"
     )
     return run_sql(query)[1]
+
+
+def main_of(source: Source) -> tuple[dict[str, int], set[str]]:
+    """What the summary of main's newest version counts, and the data files in it."""
+    found = loaded(source.shop.silver)
+    snapshot = found.snapshot_by_id(ref_snapshot(found))
+    entries = [entry for manifest in snapshot.manifests(found.io) for entry in live_entries(manifest, found.io)]
+    counted = {name: int(n) for name, n in snapshot.summary.additional_properties.items() if n.isdecimal()}
+    return counted, {entry.path for entry in entries if entry.is_data}
+
+
+# By how updates are written, what one update of a day of twenty rows adds: the row and a mark that the old one is gone,
+# or the day's file anew.
+ADDED = {
+    "merge_on_read": {"added-records": 1, "added-position-deletes": 1, "added-delete-files": 1},
+    "copy_on_write": {"added-records": 20, "deleted-records": 20, "deleted-data-files": 1},
+}
+
+
+def test_of_equal_rows_and_a_changed_one_the_changed_one_alone_is_written(tasks, spark):
+    rows = [one(n, 1, due=f"2026-01-0{5 + n // 20}") for n in range(60)]
+    tasks.run(spark, {"a.json": lines(*rows)})
+    _, files = main_of(tasks)
+    rows[30] |= {"at": 2, "name": "b"}
+    counts = tasks.run(spark, {"b.json": lines(*rows)}, NEXT)
+    assert (counts["updated"], counts["unchanged"]) == (1, 59)
+    counted, now = main_of(tasks)
+    assert counted["changed-partition-count"] == 1
+    assert {path.rsplit("/", 2)[1] for path in files ^ now} == {"due=2026-01-06"}, "other days have the files they had"
+    changed = {"added-records", "deleted-records", "added-position-deletes", "added-delete-files", "deleted-data-files"}
+    mode = tasks.shop.contract(tasks.shop.silver).update_mode
+    assert {name: counted[name] for name in changed & counted.keys()} == ADDED[mode]
+
+    before = tasks.shop.state()
+    counts = tasks.run(spark, {"c.json": lines(*reversed(rows))}, NEXT + timedelta(1))
+    assert counts == {**dict.fromkeys(counts, 0), "rows_in": 60, "unchanged": 60}
+    written = {name for name, (snapshot, _) in tasks.shop.state().items() if snapshot != before[name][0]}
+    assert written == {tasks.shop.bronze}
 
 
 def test_rows_without_a_partition_value_are_updated_and_deleted(tasks, spark):

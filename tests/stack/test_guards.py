@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
 
 import pytest
 from pyiceberg.table import Table
 from pyiceberg.table.update import TableRequirement
 
 from lakehouse import plan, publish, steps
-from lakehouse.batch import TableWrite
+from lakehouse.batch import PUBLISHED, TableWrite
 from lakehouse.errors import LakehouseError
 from lakehouse.ledger import batches, leases, taken_files
+from lakehouse.naming import table_sql
 from lakehouse.sample import Recipe
 from lakehouse.steps import Attempt, GateFailed
-from tests.stack import tables, test_lost_answers, test_pipeline, test_publish
+from spark_jobs.tables import Branch
+from tests.stack import tables, test_faults, test_lost_answers, test_pipeline, test_publish
 from tests.stack.shop import RunJob, Shop, in_session
+from tests.stack.victim import PAST_BRANCHES
 
 DAY = test_lost_answers.DAY
 RECIPE = Recipe.of(0.05, 3, None)
@@ -46,11 +51,18 @@ def test_without_the_assertion_of_the_branch_an_unaudited_version_would_stay_unn
         test_publish.test_a_branch_that_moved_after_its_audit_is_not_published(name)
 
 
-def test_without_looking_for_its_own_success_a_publish_is_taken_for_failed(shop, spark, stack, monkeypatch):
+@pytest.mark.parametrize(
+    ("layer", "how"),
+    [
+        *(("bronze", "dropped"), ("silver", "dropped")),
+        *(pytest.param("bronze", how, marks=pytest.mark.full) for how in (500, 502, 503, 504)),
+    ],
+)
+def test_without_looking_for_its_own_success_a_publish_is_taken_for_failed(layer, how, shop, spark, stack, monkeypatch):
     monkeypatch.setattr(publish, "published", lambda *_: False)
     with pytest.raises(BROKEN):
         test_lost_answers.test_a_publish_whose_answer_is_lost_is_found_to_have_succeeded(
-            "bronze", "dropped", shop, spark, stack, monkeypatch
+            layer, how, shop, spark, stack, monkeypatch
         )
 
 
@@ -91,9 +103,71 @@ def test_without_settling_what_a_killed_run_published_it_is_published_twice(shop
     doubled(shop, in_session(spark), Attempt("run", 2), expected, monkeypatch)
 
 
-def test_without_the_lease_the_assertion_still_keeps_two_runs_at_once_apart(stack, tmp_path, spark, monkeypatch):
+def test_without_settling_the_retry_of_a_run_that_was_killed_after_its_publish_fails(
+    running, shop, victim, job, monkeypatch
+):
+    monkeypatch.setattr(plan, "_in_main", lambda _: False)
+    with pytest.raises(GateFailed, match="batch_is_whole"):
+        test_faults.test_what_is_killed_at_any_cut_leaves_a_whole_state_and_its_retry_converges(
+            "task", "after_publish", "bronze", running, shop, victim, job
+        )
+
+
+def test_without_a_branch_what_a_killed_run_left_behind_comes_to_main(running, shop, victim, job, monkeypatch):
+    """Its commit is on its way while the retry is done; then it is let go."""
+    monkeypatch.setenv(PAST_BRANCHES, "yes")
+    with pytest.raises(BROKEN):
+        test_faults.test_what_is_killed_at_any_cut_leaves_a_whole_state_and_its_retry_converges(
+            "task", "after_data_files", "bronze", running, shop, victim, job
+        )
+    monkeypatch.delenv(PAST_BRANCHES)
+    assert batches.recent(shop.bronze)[0].state == PUBLISHED, "the retry was done"
+
+
+def one_branch_for_all(self: Branch) -> str:
+    """Every try goes on where the one before was cut off."""
+    self.name, self.made = "shared", True
+    self.spark.sql(f"ALTER TABLE {table_sql(self.table)} CREATE BRANCH IF NOT EXISTS shared")
+    return table_sql(self.table, self.name)
+
+
+def test_without_a_branch_for_each_try_the_second_doubles_what_the_first_wrote(shop, spark, stack, monkeypatch):
+    monkeypatch.setattr(Branch, "_target", one_branch_for_all)
+    monkeypatch.setattr(steps, "drop_branches", lambda *_: None)
+    monkeypatch.setattr(steps, "make_public", unpublished_at_first(steps.make_public))
+    with pytest.raises(GateFailed, match="batch_is_whole"):
+        test_lost_answers.test_a_write_whose_commit_to_the_branch_got_no_answer_is_tried_again_and_converges(
+            "bronze", "dropped", shop, spark, stack
+        )
+
+
+def unpublished_at_first(then: Callable[..., Any]) -> Callable[..., Any]:
+    """The first try ends before its publish, whether Iceberg found its commit or not."""
+
+    def make_public(contract: Any, interval: Any, handover: Any, attempt: Attempt, run: Any) -> Any:
+        return then(contract, interval, handover, attempt, run) if attempt.number > 1 else None
+
+    return make_public
+
+
+def test_without_knowing_which_batches_came_to_nothing_the_feed_has_their_changes_twice(
+    running, shop, victim, job, monkeypatch
+):
+    monkeypatch.setattr(plan, "feed_state", lambda _: {})
+    with pytest.raises(AssertionError, match="2"):
+        test_faults.test_what_is_killed_at_any_cut_leaves_a_whole_state_and_its_retry_converges(
+            "task", "before_own", "silver", running, shop, victim, job
+        )
+
+
+def test_without_the_lease_two_runs_at_once_still_make_one_batch(shop, spark, monkeypatch):
+    """The assertion of main keeps them apart; one of them may find its branch dropped by the other, and fail."""
     monkeypatch.setattr(leases, "acquire", lambda *_, **__: True)
-    test_pipeline.test_two_runs_of_one_interval_at_once_make_one_batch(stack, tmp_path, spark)
+    expected = shop.deliver([test_pipeline.DAYS[0]], RECIPE)
+    with suppress(Exception):
+        test_pipeline.at_once(shop, shop.bronze)
+    shop.run(shop.bronze, test_pipeline.DAYS[0], in_session(spark))
+    test_lost_answers.answers.whole(shop, shop.bronze, expected)
 
 
 def test_without_starting_over_a_batch_is_lost_when_main_has_moved(stack, tmp_path, spark, monkeypatch):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import date
-from threading import Timer
+from threading import Thread, Timer
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -15,15 +16,18 @@ from pyspark.sql import SparkSession
 
 from lakehouse import steps
 from lakehouse.catalog import CatalogUnreachable, catalog_of
+from lakehouse.jobs import taken_over
 from lakehouse.ledger import leases
 from lakehouse.plan import Attempt
+from lakehouse.publish import publish
 from lakehouse.sample import DIRT, Recipe
 from lakehouse.settings import settings
 from lakehouse.stack.supervision import Supervisor
+from spark_jobs.__main__ import run
 from spark_jobs.session import connect
 from tests.oracle import Result
 from tests.stack import answers
-from tests.stack.harness import eventually
+from tests.stack.harness import Stack, eventually
 from tests.stack.proxy import DATA, Proxy, proxied
 from tests.stack.shop import RunJob, Shop, in_session, interval
 
@@ -82,7 +86,14 @@ def test_a_publish_whose_answer_is_lost_is_found_to_have_succeeded(layer, how, s
     assert shop.run(dataset, DAY, job) is None
 
 
-@pytest.mark.parametrize(("layer", "how"), [("bronze", "dropped"), ("bronze", 503), ("silver", "dropped")])
+@pytest.mark.parametrize(
+    ("layer", "how"),
+    [
+        *(("bronze", "dropped"), ("bronze", 503), ("silver", "dropped")),
+        *(pytest.param("bronze", how, marks=pytest.mark.full) for how in (500, 502, 504)),
+        pytest.param("silver", 503, marks=pytest.mark.full),
+    ],
+)
 def test_a_write_whose_commit_to_the_branch_got_no_answer_is_tried_again_and_converges(layer, how, shop, spark, stack):
     dataset, expected = delivered(shop, layer, spark)
     run = f"run-{uuid4().hex}"
@@ -115,24 +126,60 @@ def test_a_catalog_restarted_between_write_and_publish_loses_nothing(layer, runn
     assert shop.run(dataset, DAY, job) is None
 
 
-@pytest.mark.parametrize("layer", ["bronze", "silver"])
-def test_an_object_store_that_is_away_for_half_a_minute_in_the_middle_of_a_run_loses_nothing(
-    layer, running, shop, spark
+class Away:
+    """An object store that can be stopped once, and is back half a minute later."""
+
+    def __init__(self, running: Stack) -> None:
+        self._running, self._supervisor = running, Supervisor(running.settings)
+        self._back = Timer(AWAY_SECONDS, lambda: self._supervisor.start("minio"))
+
+    def begin(self) -> None:
+        if self._back.ident is None:
+            self._supervisor.stop("minio")
+            self._back.start()
+
+    def end(self) -> None:
+        assert self._back.ident is not None, "the run never came to that moment"
+        self._back.join()
+        eventually(self._running.healthy, 120, "the store is back")
+
+
+def while_it_reads(away: Away, session: SparkSession) -> RunJob:
+    """Runs jobs, each of which has its document when the store goes away, and nothing else."""
+
+    def run_without_store(job: Any) -> None:
+        taken = taken_over(job.key)
+        away.begin()
+        run(session, taken)
+
+    return run_without_store
+
+
+@pytest.mark.parametrize(
+    ("layer", "moment"),
+    [
+        *(("bronze", "reads"), ("silver", "commits")),
+        *(pytest.param(*one, marks=pytest.mark.full) for one in (("silver", "reads"), ("bronze", "commits"))),
+        *(pytest.param(layer, "publishes", marks=pytest.mark.full) for layer in ("bronze", "silver")),
+    ],
+)
+def test_an_object_store_that_is_away_for_half_a_minute_while_a_run_works_with_it_loses_nothing(
+    layer, moment, running, shop, spark, stack, monkeypatch
 ):
     dataset, expected = delivered(shop, layer, spark)
-    run, supervisor = f"run-{uuid4().hex}", Supervisor(running.settings)
-    inside, back = in_session(spark), Timer(AWAY_SECONDS, lambda: supervisor.start("minio"))
-
-    def job(document: object) -> None:
-        if back.ident is None:
-            supervisor.stop("minio")
-            back.start()
-        inside(document)
-
-    with suppress(Exception):  # what counts is what is left
-        shop.run(dataset, DAY, job, Attempt(run, 1))
-    back.join()
-    eventually(running.healthy, 120, "the store is back")
-    shop.run(dataset, DAY, inside, Attempt(run, 2))
+    name, away, session = f"run-{uuid4().hex}", Away(running), connect(str(uuid4()))
+    job = while_it_reads(away, session) if moment == "reads" else in_session(session)
+    with monkeypatch.context() as patch, ExitStack() as opened:
+        if moment == "publishes":
+            patch.setattr(steps, "publish", lambda *given, **named: (away.begin(), publish(*given, **named)))
+        if moment == "commits":
+            proxy = opened.enter_context(proxied(stack.catalog_uri, DATA, "held", dataset.partition(".")[2]))
+            session.conf.set("spark.sql.catalog.lake.uri", proxy.uri)
+            Thread(target=lambda: (proxy.struck.wait(), away.begin(), proxy.released.set()), daemon=True).start()
+        with suppress(Exception):  # what counts is what is left
+            shop.run(dataset, DAY, job, Attempt(name, 1))
+    away.end()
+    session.stop()
+    shop.run(dataset, DAY, in_session(spark), Attempt(name, 2))
     answers.whole(shop, dataset, expected)
-    assert shop.run(dataset, DAY, inside) is None
+    assert shop.run(dataset, DAY, in_session(spark)) is None

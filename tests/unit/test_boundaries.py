@@ -1,6 +1,7 @@
-"""Who may import whom, and who may read the environment."""
+"""Who may import whom, who may read the environment, and who may ask for the time."""
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -39,7 +40,14 @@ ROOMS = [
         ),
     ),
 ]
+# Python's ways to ask for the time, and Spark's; perf_counter, monotonic and sleep tell how long, not when.
+CLOCKS = ("now", "utcnow", "today", "current_timestamp", "current_date", "curdate", "localtimestamp", "unix_timestamp")
+OF_TIME = ("time", "time_ns", "gmtime", "localtime", "ctime", "asctime", "strftime", "clock_gettime")
+CLOCK_IN_SQL = re.compile(
+    r"(?i)\b(?:current_timestamp|current_date|localtimestamp|(?:now|curdate|unix_timestamp)\s*\(\s*\))"
+)
 FILES = [(room, file) for room in ROOMS for file in sorted((ROOT / room.folder).rglob("*.py"))]
+JOBS = [file for room, file in FILES if room.folder == "spark_jobs"]
 
 
 @cache
@@ -82,6 +90,19 @@ def environment_reads(source: str) -> list[str]:
     attributes = [n for n in tree if isinstance(n, ast.Attribute) and n.attr in names and n not in set_here]
     through_os = [f"os.{n.attr}" for n in attributes if isinstance(n.value, ast.Name) and n.value.id == "os"]
     return through_os + sorted(m for m in imports(source) if m in {f"os.{name}" for name in names})
+
+
+def clock_reads(source: str) -> list[str]:
+    """Each place that asks for the time: in Python, by a function of Spark's, or in SQL."""
+    tree = nodes(source)
+    named = [n for n in tree if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name) and n.value.id == "time"]
+    texts = [n.value for n in tree if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    return [
+        *(n.attr for n in tree if isinstance(n, ast.Attribute) and n.attr in CLOCKS),
+        *(f"time.{n.attr}" for n in named if n.attr in OF_TIME),
+        *(m for m in imports(source) if m.rpartition(".")[2] in CLOCKS or m in {f"time.{name}" for name in OF_TIME}),
+        *(text for text in texts if CLOCK_IN_SQL.search(text)),
+    ]
 
 
 @pytest.mark.parametrize(("room", "file"), FILES, ids=[str(file.relative_to(ROOT)) for _, file in FILES])
@@ -136,6 +157,44 @@ def test_an_allowed_import_is_allowed(folder, source):
 )
 def test_a_read_of_the_environment_is_found(source):
     assert environment_reads(source) != []
+
+
+@pytest.mark.parametrize("file", JOBS, ids=[str(file.relative_to(ROOT)) for file in JOBS])
+def test_a_job_reads_no_clock(file: Path):
+    assert clock_reads(file.read_text()) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from datetime import UTC, datetime\ndatetime.now(UTC)",
+        "import datetime\ndatetime.datetime.utcnow()",
+        "from datetime import date\nrows.withColumn('day', lit(date.today()))",
+        "import time\ntime.time()",
+        "from time import time_ns",
+        "from lakehouse.ledger.database import now",
+        "from pyspark.sql import functions as F\nF.now()",
+        "from pyspark.sql import functions as F\nF.current_timestamp()",
+        "from pyspark.sql.functions import current_date as day",
+        "spark.sql(f'SELECT *, CURRENT_TIMESTAMP FROM {table}')",
+        "F.expr('coalesce(at, now ())')",
+    ],
+)
+def test_a_read_of_a_clock_is_found(source):
+    assert clock_reads(source) != []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import time\nbegun = time.monotonic()\ntime.sleep(1)",
+        "from time import perf_counter",
+        "now = rows.select('at')\nold.join(now, 'id')",
+        "'What counts now (and what does not), as of today.'",
+    ],
+)
+def test_what_tells_no_time_of_day_is_no_clock(source):
+    assert clock_reads(source) == []
 
 
 def test_every_room_has_files():
