@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
@@ -85,3 +87,56 @@ def test_a_form_waits_for_the_lease_without_a_worker(form, monkeypatch):
         "dataset": "silver.orders",
         "owner": "bronze_orders/scheduled__2026-01-01",
     }
+
+
+REPLAY = {"dataset": "silver.orders", "action": "replay", "reason": None, "interval": None, "why": "mended"}
+
+
+@pytest.fixture
+def sent(monkeypatch) -> Callable[..., list[Any]]:
+    """What the form of replay asks for, sent by Ada: whose records, and which."""
+    from lakehouse_airflow.forms import ResolveOperator
+
+    asked: list[Any] = []
+
+    def resolve(contract: Any, chosen: Any, attempt: Any, run: Any) -> dict[str, int]:
+        asked.extend((contract.dataset, chosen, attempt.run))
+        return {"rows_in": 0}
+
+    def send(**filled: Any) -> list[Any]:
+        run = SimpleNamespace(conf={}, triggering_user_name="ada")
+        ResolveOperator(task_id="resolve").execute({**FIRST, "dag_run": run, "params": {**REPLAY, **filled}})
+        return asked
+
+    monkeypatch.setattr("lakehouse.steps.leased", lambda *_: nullcontext())
+    monkeypatch.setattr("lakehouse.quarantine.resolve", resolve)
+    return send
+
+
+@pytest.mark.parametrize(
+    ("filled", "resolution", "reason", "start"),
+    [
+        ({}, "replayed", None, None),
+        ({"reason": "", "interval": ""}, "replayed", None, None),
+        ({"interval": "2026-01-01T02:00:00+02:00"}, "replayed", None, datetime(2026, 1, 1, tzinfo=UTC)),
+        ({"action": "discard", "reason": "amount.check"}, "discarded", "amount.check", None),
+    ],
+)
+def test_the_form_of_replay_asks_for_what_is_filled_in(sent, filled, resolution, reason, start):
+    from lakehouse.jobs import Chosen
+
+    chosen = Chosen(resolution=resolution, by="ada", why="mended", reason=reason, interval_start=start)
+    assert sent(**filled) == ["silver.orders", chosen, "bronze_orders/scheduled__2026-01-01"]
+
+
+def test_the_form_of_replay_takes_an_interval_with_its_zone_alone():
+    from airflow.sdk.exceptions import ParamValidationError
+
+    from lakehouse_airflow.forms import build_replay
+
+    form = build_replay()
+    assert form is not None
+    interval = form.params.get_param("interval")
+    assert interval.resolve("2026-01-01T00:00:00Z") == "2026-01-01T00:00:00Z"
+    with pytest.raises(ParamValidationError, match="is not a 'date-time'"):
+        interval.resolve("2026-01-01T00:00:00")

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Iterator
-from datetime import date, timedelta
+from contextlib import suppress
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
 import psutil
 import pytest
 
 from lakehouse.airflow_api import AirflowApi, Run
+from lakehouse.errors import LakehouseError
 from lakehouse.health import health
 from lakehouse.ledger import batches, leases, maintenance_turns
-from lakehouse.naming import critical_run_id, dag_id, layer_of
+from lakehouse.naming import REPLAY_DAG, critical_run_id, dag_id, layer_of, quarantine_table
+from lakehouse.query import run_sql
 from lakehouse.sample import Recipe
-from lakehouse.settings import settings
+from lakehouse.settings import ROOT, settings
 from tests.stack import answers
+from tests.stack.foreign import BRONZE, SILVER, lines
 from tests.stack.harness import eventually
 from tests.stack.shop import Shop, in_session, interval
 from tests.stack.tables import head, loaded
@@ -55,18 +63,28 @@ def states(api: AirflowApi, dataset: str) -> list[str]:
 def caught_up(shop, api):
     """All intervals of all layers run by Airflow's scheduler."""
     expected = shop.deliver(DAYS, RECIPE)
-    wanted = {dag_id(dataset) for dataset in shop.datasets}
-    eventually(lambda: wanted <= api.dags(), 240, "Airflow shows the new contracts' DAGs")
-    for dag in wanted:
-        api.unpause(dag)
+    catch_up(api, shop, len(DAYS))
+    return expected
+
+
+def catch_up(api: AirflowApi, shop: Shop, intervals: int) -> None:
+    """Switch the shop's DAGs on, and wait until each has run all of its intervals."""
+    unpause(api, shop)
 
     def done() -> bool:
         found = [states(api, dataset) for dataset in shop.datasets]
         assert not any("failed" in runs for runs in found), failures(api, shop)
-        return found == [["success"] * len(DAYS)] * 3
+        return found == [["success"] * intervals] * len(found)
 
     eventually(done, 900, "every interval of every layer has run")
-    return expected
+
+
+def unpause(api: AirflowApi, shop: Shop) -> None:
+    """Switch the shop's DAGs on, as soon as Airflow knows them."""
+    wanted = {dag_id(dataset) for dataset in shop.datasets}
+    eventually(lambda: wanted <= api.dags(), 240, "Airflow shows the new contracts' DAGs")
+    for dag in wanted:
+        api.unpause(dag)
 
 
 def failures(api: AirflowApi, shop: Shop) -> list[tuple[str, str]]:
@@ -105,10 +123,7 @@ def backfill(running, dataset: str, days: list[date], *options: str) -> subproce
 def backfilled_shop(contracts: Path, api: AirflowApi) -> Shop:
     """A shop whose schedule has not begun, so that nothing but a backfill runs it."""
     opened = Shop.open(contracts, start="2099-01-01")
-    wanted = {dag_id(dataset) for dataset in opened.datasets}
-    eventually(lambda: wanted <= api.dags(), 240, "Airflow shows the new contracts' DAGs")
-    for dag in wanted:
-        api.unpause(dag)
+    unpause(api, opened)
     return opened
 
 
@@ -147,6 +162,92 @@ def test_the_form_of_rollback_goes_back_and_forward(caught_up, shop, api):
         assert head(shop.gold) == to
     assert answers.gold(shop) == answered
     assert leases.holder(shop.gold) is None
+
+
+SALES = """
+  order_no:  {type: string, required: true, from: orderHeader.orderNo, matches: '[A-Z]{2}-[0-9]+'}
+  total:     {type: "decimal(12,2)", required: true, from: orderHeader.totalAmount, clean: currency_eu}
+  placed_on: {type: date, required: true, from: orderHeader.placedOn, formats: dd/MM/yyyy}
+  first_sku: {type: string, from: 'lineItems[0].skuCode', clean: upper}
+"""
+
+
+def sale(number: str, total: str, placed: str) -> dict[str, Any]:
+    """An order as another team's system exports it."""
+    head = {"orderNo": number, "totalAmount": total, "placedOn": placed}
+    return {"orderHeader": head, "lineItems": [{"skuCode": f"sku-{number}"}]}
+
+
+@pytest.fixture(scope="module")
+def sales(contracts, running, api, tmp_path_factory) -> Iterator[Shop]:
+    """Another team's contracts in a folder outside the repository, and one file that the team has landed and run."""
+    opened = Shop(contracts, f"t{uuid4().hex[:6]}", "foreign")
+    name = f"foreign_{opened.suffix}"
+    for layer, text in (("bronze", BRONZE), ("silver", SILVER)):
+        (contracts / layer).mkdir(exist_ok=True)
+        written = text.format(name=name, form="json_lines", columns=SALES, how="delivers: events")
+        (contracts / layer / f"{name}.yaml").write_text(f"{written}end: {FIRST + timedelta(1)}\n")
+    shutil.copy(ROOT / "include/contracts/layers.yaml", contracts / "layers.yaml")
+    file = tmp_path_factory.mktemp("export") / "export.jsonl"
+    good = sale("DE-17", "1.234,50 €", "31/01/2026"), sale("AT-3", "12,00 €", "01/12/2025")
+    file.write_bytes(lines(*good, sale("18", "9,90 €", "02/01/2026"), sale("DE-19", "1,00 €", "31/02/2026")))
+    running.lakehouse("land", opened.bronze, str(FIRST), str(file))
+    catch_up(api, opened, 1)
+    yield opened
+    opened.close()
+
+
+def sold(shop: Shop) -> list[tuple[Any, ...]]:
+    return run_sql(f"SELECT order_no, total, placed_on, first_sku FROM {shop.silver} ORDER BY order_no")[1]
+
+
+SOLD = [
+    ("AT-3", Decimal("12.00"), date(2025, 12, 1), "SKU-AT-3"),
+    ("DE-17", Decimal("1234.50"), date(2026, 1, 31), "SKU-DE-17"),
+]
+
+
+def test_another_teams_contracts_outside_the_repository_bring_what_it_landed_to_silver(sales):
+    assert not sales.folder.is_relative_to(ROOT)
+    assert answers.bronze_count(sales, FIRST) == 4
+    assert sold(sales) == SOLD
+
+
+def resolved(api: AirflowApi, **form: Any) -> str:
+    """Send the form of replay, which knows a new dataset once Airflow has read it again; what its task says last."""
+    sent: list[Run] = []
+
+    def taken() -> bool:
+        with suppress(LakehouseError):
+            api.unpause(REPLAY_DAG)
+            sent.append(api.trigger(REPLAY_DAG, **form))
+        return bool(sent)
+
+    eventually(taken, 120, "the form takes what is filled in")
+    eventually(lambda: api.state(sent[0]) in ("success", "failed"), 300, "the form has run")
+    assert api.state(sent[0]) == "success", api.failure(sent[0])
+    return api.last_line(sent[0], "resolve")
+
+
+def test_the_form_of_replay_quarantine_takes_mended_rows_in_once_and_gives_others_up(sales, api, airflow, contracts):
+    file = contracts / "silver" / f"foreign_{sales.suffix}.yaml"
+    file.write_text(file.read_text().replace("[A-Z]{2}-[0-9]+", "([A-Z]{2}-)?[0-9]+"))
+    begun, who = datetime.now(UTC), airflow.airflow_operator
+    which = {"reason": "order_no.matches", "interval": f"{FIRST}T00:00:00Z"}
+    said = resolved(api, dataset=sales.silver, action="replay", why="numbers may be short", **which)
+    assert said.endswith(f"{sales.silver}: 1 of 1 records replayed, 0 rejected again")
+    assert sold(sales) == [("18", Decimal("9.90"), date(2026, 1, 2), "SKU-18"), *SOLD]
+    said = resolved(api, dataset=sales.silver, action="discard", why="no such day", reason=None, interval=None)
+    assert said.endswith(f"{sales.silver}: 1 records discarded")
+
+    marks = "_reasons[1], _resolution, _resolved_by, _resolved_why, _resolved_at"
+    found = run_sql(f"SELECT {marks} FROM {quarantine_table(sales.silver)} ORDER BY 1")[1]
+    assert [row[:4] for row in found] == [
+        ("order_no.matches", "replayed", who, "numbers may be short"),
+        ("placed_on.type", "discarded", who, "no such day"),
+    ]
+    assert all(begun < row[4] < datetime.now(UTC) for row in found)
+    assert len(sold(sales)) == 3
 
 
 @pytest.mark.parametrize(

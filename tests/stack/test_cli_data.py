@@ -12,14 +12,22 @@ import typer
 from sqlalchemy import delete
 from typer.testing import CliRunner
 
+from lakehouse.batch import TableWrite
 from lakehouse.catalog import catalog
 from lakehouse.cli import contracts, data
 from lakehouse.ledger import batches
 from lakehouse.ledger.batches import Batch
 from lakehouse.ledger.database import batches as ledger_table
 from lakehouse.ledger.database import engine
+from lakehouse.naming import quarantine_table
 
 TABLE = "silver.cli_test_prices"
+# More than a float holds.
+HEAD = 6635589809107500567
+WRITES = (
+    TableWrite(table=quarantine_table(TABLE), branch="b", base=None, head=HEAD - 1),
+    TableWrite(table=TABLE, branch="b", base=1, head=HEAD),
+)
 
 app = typer.Typer()
 app.command()(data.query)
@@ -52,10 +60,13 @@ def batch(stack) -> Iterator[Batch]:
         contract_version="v",
         run="run",
         attempt="run#1",
+        writes=WRITES,
         counts={"rows_in": 5, "inserted": 4, "updated": 0, "quarantined": 1},
+        measures={"write_s": 12.34, "audit_s": 0.0, "bytes_in": 4096},
     )
     batches.intend(made)
-    batches.settle(made.batch_id, batches.PUBLISHED)
+    later = {"publish_s": 0.46, "bytes_out": 2048, "table_files": 7}
+    batches.settle(made.batch_id, batches.PUBLISHED, {**made.measures, **later})
     yield made
     with engine().begin() as connection:
         connection.execute(delete(ledger_table).where(ledger_table.c.dataset == TABLE))
@@ -72,9 +83,12 @@ def test_query_answers_in_lines_that_read_back(prices, options, between):
 
 
 def test_batches_are_told_from_the_ledger(batch):
-    _, line = csv.reader(io.StringIO(answer("batches", TABLE)), delimiter="\t")
+    names, line = csv.reader(io.StringIO(answer("batches", TABLE)), delimiter="\t")
+    told = dict(zip(names, line, strict=True))
     assert line[:4] == ["2026-01-01", "cli_test-1", "published", "rows_in=5 inserted=4 quarantined=1"]
-    assert datetime.fromisoformat(line[-1]).tzinfo is not None
+    assert sorted(told["seconds"].split()) == ["audit=0.0", "publish=0.5", "write=12.3"]
+    assert (told["bytes"], told["snapshot"]) == ("2048", str(HEAD))
+    assert datetime.fromisoformat(told["published"]).tzinfo is not None
 
 
 def test_a_table_whose_contract_is_gone_is_told_and_is_no_error(prices, monkeypatch):

@@ -5,23 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
-from threading import Barrier, Thread
+from threading import Barrier
 from uuid import uuid4
 
 import pytest
 
 from lakehouse import steps
+from lakehouse.catalog import history, ref_snapshot
 from lakehouse.contracts.load import load
 from lakehouse.jobs import BuildJob, taken_over
 from lakehouse.ledger import batches, leases
 from lakehouse.plan import Attempt
+from lakehouse.provenance import batch_of
 from lakehouse.query import run_sql
 from lakehouse.sample import Recipe
+from spark_jobs.session import connect
 from spark_jobs.tables import ensure_namespace
 from tests.oracle import Result
 from tests.stack import answers
 from tests.stack.shop import Shop, in_session, interval
-from tests.stack.tables import drop_namespace, loaded
+from tests.stack.tables import drop_namespace, head, loaded
 
 DAYS = [date(2026, 1, 1), date(2026, 1, 2), date(2026, 1, 3)]
 RECIPE = Recipe.of(0.2, 11, None)
@@ -74,6 +77,26 @@ def test_every_silver_batch_balances(built, shop):
         assert counts.pop("rows_in") == sum(counts.values()) > 0
 
 
+def test_every_batch_says_how_long_its_steps_took_and_how_much_it_read_and_wrote(built, shop):
+    for dataset in shop.datasets:
+        known = {batch.interval.start.date(): batch.measures for batch in batches.published(dataset)}
+        assert sorted(known) == DAYS
+        for measures in known.values():
+            assert min(measures[name] for name in ("write_s", "audit_s", "publish_s", "bytes_out")) > 0
+        landed = {day: sum(map(len, shop.landed(day).values())) if dataset == shop.bronze else 0 for day in DAYS}
+        assert {day: measures["bytes_in"] for day, measures in known.items()} == landed
+
+
+def test_every_batch_names_its_version_in_the_history_of_main(built, shop):
+    for dataset in shop.datasets:
+        found = loaded(dataset)
+        line = {one.snapshot_id: batch_of(one) for one in history(found, ref_snapshot(found))}
+        known = batches.published(dataset)
+        named = [next(w.head for w in batch.writes if w.table == dataset) for batch in known]
+        assert [line.get(one) for one in named] == [batch.batch_id for batch in known]
+        assert named[0] == head(dataset), "the newest is what readers see"
+
+
 def test_running_every_interval_again_commits_nothing(built, shop, spark):
     before = shop.state()
     for day in DAYS:
@@ -94,20 +117,35 @@ def test_nothing_is_left_behind(built, shop):
             assert list(found.metadata.refs) == ["main"]
 
 
-def test_two_runs_of_one_interval_at_once_make_one_batch(stack, tmp_path, spark):
+@pytest.mark.parametrize("layer", ["bronze", "silver"])
+def test_two_runs_of_one_interval_at_once_make_one_batch(layer, stack, tmp_path, spark):
     shop = Shop.open(tmp_path)
     expected = shop.deliver(DAYS[:1], RECIPE)
-    runs = [
-        Thread(target=shop.run, args=(shop.bronze, DAYS[0], in_session(spark), Attempt(f"run-{n}", 1)))
-        for n in range(2)
-    ]
-    for run in runs:
-        run.start()
-    for run in runs:
-        run.join()
-    assert len(batches.published_in(shop.bronze, interval(DAYS[0]))) == 1
-    assert answers.bronze_count(shop, DAYS[0]) == expected.bronze[DAYS[0]]
+    dataset = shop.bronze
+    if layer == "silver":
+        shop.run(shop.bronze, DAYS[0], in_session(spark))
+        dataset = shop.silver
+    done = at_once(shop, dataset)
+    assert sum(one is not None for one in done) == 1
+    assert len(batches.published_in(dataset, interval(DAYS[0]))) == 1
+    answers.whole(shop, dataset, expected)
     shop.close()
+
+
+def at_once(shop: Shop, dataset: str) -> list[steps.Handover | None]:
+    """Two runs of the first day that begin together, each in a session of its own."""
+    start, sessions = Barrier(2), [connect(str(uuid4())) for _ in range(2)]
+
+    def run(number: int) -> steps.Handover | None:
+        start.wait()
+        return shop.run(dataset, DAYS[0], in_session(sessions[number]), Attempt(f"run-{number}", 1))
+
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            return list(pool.map(run, range(2)))
+    finally:
+        for session in sessions:
+            session.stop()
 
 
 def test_a_row_committed_by_somebody_else_between_write_and_publish_is_kept(stack, tmp_path, spark):
