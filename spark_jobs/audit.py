@@ -88,8 +88,8 @@ class Version:
         """What needs more than one look at each row: other rows, or other tables."""
         match check.measure:
             case Repeated():
-                repeated = self._suspects(check.measure.columns, own=check.own).groupBy(*check.measure.columns).count()
-                return _counted(check, repeated.where("count > 1"))
+                values = self._suspects(check.measure.columns, own=check.own).groupBy(*check.measure.columns)
+                return _counted(check, values.agg(F.count("*").alias("_times")).where("_times > 1"))
             case Orphans():
                 return _counted(check, self._orphans(check.measure))
             case Gap():
@@ -145,7 +145,8 @@ def _value(measure: Aggregate, mine: Column | None) -> Column:
     """The aggregate that measures it, over the rows that are `mine`."""
     if isinstance(measure, RowByRow):
         broken = _broken(measure)
-        return F.count_if(broken if mine is None else broken & mine)
+        # A row of another batch may be one for which it cannot be computed.
+        return F.count_if(broken if mine is None else F.when(mine, broken))
     match measure:
         case Rows():
             return F.count("*")

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from lakehouse.contracts import Column
 from lakehouse.contracts.fields import Cleaner
 from spark_jobs.payloads import at, is_text
+from spark_jobs.reasons import attempted
 
 _LAST_SECOND = 253_402_300_799  # of the year 9999
 # A number's text is no longer; a hostile one would keep Java busy for the square of its length.
@@ -99,4 +100,6 @@ def _moment(text: SparkColumn, form: str) -> SparkColumn:
         return F.when(number.between(-last, last), F.timestamp_millis(number))
     if form == "epoch_s":
         return F.when(number.between(-_LAST_SECOND, _LAST_SECOND), F.timestamp_seconds(number))
-    return F.try_to_timestamp(text, F.lit(form))
+    parsed = F.try_to_timestamp(text, F.lit(form))
+    # A year of six digits is read, and then too far for a moment: that would fail the whole batch.
+    return F.when(text.rlike(r"\d{6}"), attempted(parsed)).otherwise(parsed)

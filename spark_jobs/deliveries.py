@@ -116,7 +116,7 @@ def _disowned(contract: Silver, rows: DataFrame, held: DataFrame) -> DataFrame:
 def _unclear(contract: Silver, target: DataFrame) -> str:
     """Why the batch is refused: under a changed key, rows of the table could not be told apart any more."""
     nothing = reduce(or_, [F.col(name).isNull() for name in contract.key])
-    alike = target.where(nothing).groupBy(*contract.key).count().where("count > 1")
+    alike = target.where(nothing).groupBy(*contract.key).agg(F.count("*").alias("_times")).where("_times > 1")
     if alike.isEmpty():
         return ""
     key = ", ".join(contract.key)

@@ -11,6 +11,7 @@ from lakehouse.jobs import IngestJob, Written
 from spark_jobs import tables
 from spark_jobs.keeping import kept
 from spark_jobs.readers import FILES, RECORDS, reader
+from spark_jobs.readers.delimited import WHOLE
 
 BYTES_PER_READER = 16 << 20
 FILES_PER_READER = 2_500
@@ -47,8 +48,10 @@ def _parts(job: IngestJob) -> int:
 
 def _taken(job: IngestJob, found: DataFrame) -> tuple[TakenFile, ...]:
     """What each file brought; the same bytes count once: for the file in force, or else the first by name."""
-    sums = (F.max("_sha256").alias("sha256"), (F.count("*") - 1).alias("rows"))
-    read = found.groupBy("_source_file").agg(*sums, F.count("_malformed").alias("malformed"))
+    # A record that is kept whole has lost nothing, though nobody can read it.
+    lost = F.count(F.when(~F.col("_malformed").rlike(WHOLE), True))
+    sums = (F.max("_sha256").alias("sha256"), (F.count("*") - 1).alias("rows"), lost.alias("malformed"))
+    read = found.groupBy("_source_file").agg(*sums)
     by_uri = {row["_source_file"]: row for row in read.collect()}
     in_force, taken = dict(job.known), []
     for file in sorted(job.files, key=lambda one: one.uri):

@@ -10,12 +10,13 @@ from pyspark.sql import functions as F
 
 from lakehouse import naming
 from lakehouse.batch import TableWrite
+from lakehouse.contracts.model import Silver
 from lakehouse.jobs import ReplayJob, Written
 from spark_jobs import tables
 from spark_jobs.clean import distinct_events, write_keyed
-from spark_jobs.deliveries import delivery
+from spark_jobs.deliveries import ACTION, delivery
 from spark_jobs.keeping import kept
-from spark_jobs.key_versions import PLACE
+from spark_jobs.key_versions import PLACE, TARGET, equal, newer, prefixed
 from spark_jobs.parsing import REASONS, parsed
 
 
@@ -99,14 +100,29 @@ def _write(spark: SparkSession, job: ReplayJob, rows: DataFrame) -> tuple[tuple[
 def _write_events(
     spark: SparkSession, job: ReplayJob, rows: DataFrame
 ) -> tuple[tuple[TableWrite, ...], dict[str, int]]:
-    """Add the events that are not there yet, each to the interval in which it came."""
-    branch = tables.Branch(spark, job, job.contract.dataset)
+    """Add the events that are not there yet, each to the interval in which it came; of equal ones the newest counts."""
+    branch, columns = tables.Branch(spark, job, job.contract.dataset), tables.silver(job.contract).columns
     there = tables.version(spark, branch.table, branch.base)
     known = ["_interval_start", *(job.contract.duplicate_by or PLACE)]
-    accepted = rows.where(F.size(REASONS) == 0)
-    fresh = kept(distinct_events(job.contract, accepted, by=known).join(there.select(*known), known, "left_anti"))
-    inserted = fresh.count()
-    if inserted:
-        own = fresh.withColumn("_batch_id", F.lit(job.batch_id))
-        branch.append(own.select(*tables.silver(job.contract).columns))
-    return (branch.result(),), {"inserted": inserted, "duplicate": accepted.count() - inserted}
+    accepted = rows.where(F.size(REASONS) == 0).withColumn("_batch_id", F.lit(job.batch_id))
+    own = kept(_decided(job.contract, distinct_events(job.contract, accepted, by=known), there, known))
+    found = {row[ACTION]: row["count"] for row in own.groupBy(ACTION).count().collect()}
+    if found.get("update"):
+        branch.merge(own.select(*columns, ACTION), known)
+    elif found.get("insert"):
+        branch.append(own.where(F.col(ACTION) == "insert").select(*columns))
+    counts = {"inserted": found.get("insert", 0), "updated": found.get("update", 0)}
+    return (branch.result(),), {**counts, "duplicate": accepted.count() - sum(counts.values())}
+
+
+def _decided(contract: Silver, events: DataFrame, there: DataFrame, known: list[str]) -> DataFrame:
+    """Events with what they do to the table: they are put in, or in the place of one that they would have won over."""
+    order = [*contract.newest_by, *PLACE]
+    held = prefixed(there, TARGET, (*known, *order))
+    both = events.join(held, [F.col(name) == F.col(TARGET + name) for name in known], "left")
+    mine, theirs = ([F.col(prefix + name) for name in contract.newest_by] for prefix in ("", TARGET))
+    place, other = (F.struct(*(F.col(prefix + name) for name in PLACE)) for prefix in ("", TARGET))
+    alike = equal(contract.newest_by, TARGET) if contract.newest_by else F.lit(True)
+    wins = (newer(mine, theirs) if contract.newest_by else F.lit(False)) | (alike & (place < other))
+    action = F.when(F.col(TARGET + PLACE[0]).isNull(), "insert").when(wins, "update")
+    return both.withColumn(ACTION, F.coalesce(action, F.lit("none")))

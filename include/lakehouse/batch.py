@@ -12,6 +12,7 @@ from lakehouse.intervals import Interval
 # Where the range begins that a replay names instead of an interval.
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 INTENT, PUBLISHED, DISCARDED, UNDONE = "intent", "published", "discarded", "undone"
+STANDING = (INTENT, PUBLISHED)  # main holds it, or may at any moment
 
 
 class InputFile(BaseModel):

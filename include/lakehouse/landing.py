@@ -8,17 +8,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 from lakehouse.batch import InputFile
 from lakehouse.contracts.fields import Ready, write_duration
 from lakehouse.contracts.model import Bronze
 from lakehouse.landing_bucket import LandingError, Listing, Object, key_of, listed, place
-from lakehouse.ledger import landing_gone, taken_files
-from lakehouse.ledger.answering import answers
+from lakehouse.landing_cleared import gone_from, is_mark
+from lakehouse.ledger import landing_gone
 from lakehouse.ledger.landing_gone import ABSENT, DONE, Gone
 from lakehouse.manifest import Listed, Manifest, no_manifest, read_manifest
-from lakehouse.naming import ARCHIVE, CLEARED
 from lakehouse.roles import Role
 from lakehouse.settings import settings
 from lakehouse.store import answering, client
@@ -26,7 +24,6 @@ from lakehouse.store import answering, client
 __all__ = [
     "LandingError",
     "awaited",
-    "check_known_if_cleared",
     "data_files",
     "hidden",
     "mark_complete",
@@ -88,46 +85,7 @@ def awaited(prefix: str, ready: Ready, end: datetime) -> str | None:
 
 def _lacking(prefix: str, manifest: Manifest, objects: Sequence[Object]) -> str | None:
     """What of a manifest's files is not there, and did not go after it was taken. The ledger is asked in need only."""
-    return manifest.awaited(objects, _gone(prefix)) if manifest.awaited(objects) else None
-
-
-def check_known_if_cleared(contract: Bronze, start: datetime) -> None:
-    """`LandingError` where files went from the interval's folder, and the ledger does not know that they were taken.
-
-    It was restored from an older backup, or the dataset came later; what is left is not all of the interval.
-    """
-    prefix = contract.landing_prefix(start)
-    key = prefix + CLEARED
-    if not any(one.key == key for one in listed(key).objects):
-        return
-    if taken_files.took_from(contract.dataset, f"s3://{place(prefix)}"):
-        return
-    told = _cleared(key)
-    by, since = told.get("dataset", "maintenance"), told.get("since", "some day")
-    archive = place(f"{ARCHIVE}{told.get('dataset', '')}")
-    raise LandingError(
-        f"{place(prefix)} was cleared for {by} since {since}, and the ledger knows no batch of {contract.dataset} that "
-        f"took its files; bring them back, from {archive} or from a backup where they were deleted, and remove "
-        f"{place(key)}; or only remove it if the interval is really to be without them"
-    )
-
-
-def _cleared(key: str) -> dict[str, Any]:
-    """What the object says that a cleared folder has."""
-    with answering():
-        body = client(Role.INGEST).get_object(Bucket=settings().landing_bucket, Key=key)["Body"].read()
-    try:
-        found = json.loads(body)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _gone(prefix: str) -> list[Object]:
-    """The files that were in a folder until they were taken, and are past their time."""
-    with answers():
-        rows = landing_gone.under(f"s3://{place(prefix)}")
-    return [Object(key_of(row.uri), row.etag, row.bytes, row.at) for row in rows]
+    return manifest.awaited(objects, gone_from(prefix, objects)) if manifest.awaited(objects) else None
 
 
 def not_there(rows: Iterable[Gone]) -> Iterator[Gone]:
@@ -146,18 +104,22 @@ def went(contract: Bronze, start: datetime) -> list[str]:
 
 def _way(row: Gone) -> str:
     if row.state == ABSENT:
-        return "found missing"
-    way = f"archived in {row.archived_to.removesuffix(key_of(row.uri))}" if row.archived_to else "deleted"
+        return f"found missing, with a copy in {_archive_of(row)}" if row.archived_to else "found missing"
+    way = f"archived in {_archive_of(row)}" if row.archived_to else "deleted"
     return way if row.state == DONE else f"about to be {way}"
+
+
+def _archive_of(row: Gone) -> str:
+    return row.archived_to.removesuffix(key_of(row.uri))
 
 
 def _restless(prefix: str, quiet: timedelta, end: datetime, listing: Listing, data: Sequence[Object]) -> str | None:
     """Why a folder is not quiet; all by the store's clock, since ours may be another."""
     if listing.at < end:
         return f"the interval's end at {end.isoformat()}"
-    if not data and not _gone(prefix):
+    if not data and not gone_from(prefix, listing.objects):
         return f"a first file in {place(prefix)}"
-    changes = [one.changed for one in listing.objects if one.key != prefix + CLEARED]
+    changes = [one.changed for one in listing.objects if not is_mark(one.key)]
     age = listing.at - max(changes, default=datetime.min.replace(tzinfo=UTC))
     return f"quiet for {write_duration(quiet)}, last change {_rough(age)} ago" if age < quiet else None
 

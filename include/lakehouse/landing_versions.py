@@ -5,16 +5,35 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from boto3.s3.transfer import TransferConfig
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, ReadTimeoutError
 
+from lakehouse.errors import LakehouseError
 from lakehouse.landing_bucket import LandingError, place
 from lakehouse.roles import Role
 from lakehouse.settings import settings
-from lakehouse.store import answering, client
+from lakehouse.store import answering, client, is_away
 
 # The store copies by itself; what it copies at once has to be done before we take it for dead.
 _IN_PARTS = TransferConfig(multipart_threshold=1 << 30, multipart_chunksize=1 << 29)
 _KNOWS_NO_VERSIONS = ("NotImplemented", "MethodNotAllowed")  # so a store answers that has none at all
+
+
+_MOST_HANGING = 24  # in a row
+
+
+class Patience:
+    """With a store that is away, or takes requests and answers none: to wait for each of thousands would take hours."""
+
+    def __init__(self) -> None:
+        self._hanging = 0
+        self.lost: LakehouseError | None = None  # why no other request is made
+
+    def saw(self, error: LakehouseError | None) -> None:
+        """What a request came to."""
+        hung = error is not None and isinstance(error.__cause__, ReadTimeoutError)
+        self._hanging = self._hanging + 1 if hung else 0
+        if error is not None and (is_away(error) or self._hanging >= _MOST_HANGING):
+            self.lost = error
 
 
 class Version(NamedTuple):

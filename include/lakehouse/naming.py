@@ -15,6 +15,8 @@ NAMESPACES = (*LAYERS, "quarantine", "ops")
 
 COVERAGE = "lakehouse.coverage"
 ABSORBED = "lakehouse.absorbed"
+# What a silver table is filled from, and how that comes.
+SOURCE = "lakehouse.source"
 # The day before which rows were let go: a property of the table, and of the version that let them go.
 ROWS_FROM = "lakehouse.rows-from"
 # Each snapshot's summary says where it comes from.

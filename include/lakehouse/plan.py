@@ -6,24 +6,26 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
-from itertools import takewhile
 from typing import Any
 
 from lakehouse import naming
-from lakehouse.batch import DISCARDED, PUBLISHED, Batch, Corrections, InputFile, TableWrite
-from lakehouse.catalog import absorbed, coverage, history, ref_snapshot, rows_from, table
+from lakehouse.batch import DISCARDED, PUBLISHED, Batch, Corrections, InputFile
+from lakehouse.catalog import absorbed, coverage, ref_snapshot, rows_from, table
 from lakehouse.changes import changed_days
 from lakehouse.cleaned import cleans, is_cleaned, taken
 from lakehouse.contracts.model import AnyContract, Bronze, Contract, Gold, Silver
 from lakehouse.errors import LakehouseError
 from lakehouse.intervals import Interval, is_gone, shown
 from lakehouse.jobs import BuildJob, CleanJob, IngestJob, InputBatch
-from lakehouse.landing import check_known_if_cleared, data_files
-from lakehouse.ledger import batches, taken_files
+from lakehouse.landing import data_files
+from lakehouse.landing_cleared import check_known_if_cleared
+from lakehouse.ledger import batches, rollbacks, taken_files
 from lakehouse.ledger.database import now
-from lakehouse.provenance import batch_of, provenance
-from lakehouse.rollback.carried_out import finish_all
+from lakehouse.provenance import provenance
+from lakehouse.settling import in_main, settle
 from lakehouse.whole_intervals import check_whole
+
+_LOOKS = 5  # at an input that changes while it is read
 
 
 class NotReady(LakehouseError):
@@ -64,47 +66,29 @@ class Plan:
     properties: dict[str, str] = field(default_factory=dict)
 
 
-def settle(dataset: str) -> None:
-    """Find out what became of batches whose publish was begun and not confirmed. Call it under the lease.
-
-    A rollback that was cut short is finished first: it decides which batches main holds.
-    """
-    finish_all(dataset)
-    for batch in batches.unsettled(dataset):
-        batches.settle(batch.batch_id, PUBLISHED if _in_main(batch) else DISCARDED)
-
-
-def _in_main(batch: Batch) -> bool:
-    """Whether main holds it: its own table's version, which is published last; without one, all that it wrote."""
-    written = [write for write in batch.writes if not write.empty]
-    own = [write for write in written if write.table == batch.dataset]
-    there = all(_is_published(batch, write) for write in own or written)
-    covered = not batch.of_interval or batch.interval in coverage(table(batch.dataset))
-    return there and (bool(own) or covered)
-
-
-def _is_published(batch: Batch, write: TableWrite) -> bool:
-    """Whether main has got a version of the batch since the one that it was written on.
-
-    Another try of the batch may have been faster: so the id counts, not the version. The same work may have been
-    published long ago, with other work on top of it: so what is older does not count.
-    """
-    found = table(write.table)
-    line = history(found, ref_snapshot(found)) if found else []
-    newer = list(takewhile(lambda one: one.snapshot_id != write.base, line))
-    if write.base is not None and len(newer) == len(line):  # main has left what it was written on
-        return any(one.snapshot_id == write.head for one in line)
-    return any(batch_of(one) == batch.batch_id for one in newer)
-
-
 def plan(contract: AnyContract, interval: Interval, attempt: Attempt) -> Plan | None:
     """The batch that is missing, or None when the table already holds all of it. Call it under the lease."""
     settle(contract.dataset)
     if isinstance(contract, Bronze):
         return _plan_ingest(contract, interval, attempt)
     if isinstance(contract, Silver):
-        return _plan_clean(contract, interval, attempt)
+        return _of_one_moment(contract, interval, attempt)
     return _plan_build(contract, interval, attempt)
+
+
+def _of_one_moment(contract: Silver, interval: Interval, attempt: Attempt) -> Plan | None:
+    """What is planned from one state of the input, though that may be written or rolled back meanwhile.
+
+    Its batches, their corrections and its table are read one after the other: mixed, they would lose a file's rows.
+    """
+    for _ in range(_LOOKS):
+        before = batches.mark(contract.reads)
+        if rollbacks.unfinished(contract.reads):
+            raise NotReady(f"{contract.reads} is being rolled back; when that has ended, run this again")
+        planned = _plan_clean(contract, interval, attempt)
+        if batches.mark(contract.reads) == before and not rollbacks.unfinished(contract.reads):
+            return planned
+    raise NotReady(f"{contract.reads} changed each of {_LOOKS} times that it was read; run this again")
 
 
 def _covered(contract: Contract, interval: Interval) -> bool:
@@ -184,6 +168,7 @@ def _can_be_kept(contract: Bronze, interval: Interval, files: Sequence[InputFile
 
 
 def _plan_clean(contract: Silver, interval: Interval, attempt: Attempt) -> Plan | None:
+    _check_source(contract)
     _all_confirmed(contract.reads, interval)
     known = batches.published_in(contract.reads, interval)
     source = table(contract.reads)  # after what is known of it: it may hold more than that, and not less
@@ -214,12 +199,15 @@ def _plan_clean(contract: Silver, interval: Interval, attempt: Attempt) -> Plan 
     if batch.batch_id in done:  # and something else was done on top of it: doing it once more is another batch
         batch = batch_after(done[0])
     was_empty = contract.delivers == "snapshot" or not any(b.counts.get("rows_in") for b in own)
+    kept = {naming.SOURCE: _source(contract)}
     if not brought and not mine.replaced and was_empty and table(contract.dataset):
-        return Plan(batch, None)
+        return Plan(batch, None, properties=kept)
     outdated = contract.delivers == "snapshot" and coverage(table(contract.dataset)).reaches_beyond(interval)
     # Of a wider interval, each within it was read by a contract of its own.
     last = own[:1] if own and own[0].interval == interval else own
-    reread = contract.delivers == "changes" and any(b.contract_version != contract.version for b in last)
+    otherwise = any(b.contract_version != contract.version for b in last)
+    late_otherwise = bool(contract.late_data) and any(b.interval != interval for b in last)
+    reread = contract.delivers == "changes" and (otherwise or late_otherwise)
     looks_back = bool(mine.replaced) or reread
     job = CleanJob(
         contract=contract,
@@ -238,11 +226,34 @@ def _plan_clean(contract: Silver, interval: Interval, attempt: Attempt) -> Plan 
         **feed_state(contract),
         **_shared(contract, batch, attempt, "clean"),
     )
-    return Plan(batch, job)
+    return Plan(batch, job, properties=kept)
+
+
+def _source(contract: Silver) -> str:
+    return f"{contract.delivers} of {contract.reads}"
+
+
+def _check_source(contract: Silver) -> None:
+    """`LakehouseError` where the table holds rows that came otherwise: nobody could tell which of them still count."""
+    found = table(contract.dataset)
+    before = found.properties.get(naming.SOURCE) if found else None
+    if before not in (None, _source(contract)):
+        raise LakehouseError(
+            f"{contract.dataset} is filled from {before}, and its contract now says {_source(contract)}; rows of both "
+            "could not be told apart: give the new dataset another name"
+        )
 
 
 def _gone_until(contract: Silver, kept_from: date) -> datetime | None:
-    """When the last of the records came that went, by the clock of the latest zone: changes may name local times."""
+    """When the last of the records came that went, by the clock of the latest zone: changes may name local times.
+
+    `LakehouseError` where changes name none. The check of contracts asks for one only while bronze lets rows go.
+    """
+    if contract.delivers == "changes" and contract.column_types.get(contract.newest_by[0]) != "timestamp":
+        raise LakehouseError(
+            f"{contract.dataset} cannot tell a record that is newer than all that {contract.reads} has let go; make a "
+            "timestamp the first of its newest_by"
+        )
     came = taken_files.published_until(contract.reads, kept_from)
     return came + timedelta(days=1) if came else None
 
@@ -267,7 +278,7 @@ def _as_it_is(
 def _all_confirmed(dataset: str, interval: Interval) -> None:
     """`NotReady` where main holds a batch of the interval whose publish was cut off before the ledger heard of it."""
     for batch in batches.unsettled(dataset):
-        if interval.start <= batch.interval_start and batch.interval_end <= interval.end and _in_main(batch):
+        if interval.start <= batch.interval_start and batch.interval_end <= interval.end and in_main(batch):
             raise NotReady(f"{batch.batch_id} is in {dataset}, but not confirmed; run {dataset} of {interval} again")
 
 
@@ -298,6 +309,8 @@ def _plan_build(contract: Gold, interval: Interval, attempt: Attempt) -> Plan | 
     for name, source in sources.items():
         if interval not in coverage(source):
             raise NotReady(f"{name} does not hold {interval} yet")
+        if kept_from := rows_from(source):
+            raise LakehouseError(f"{name} has let its rows from before {kept_from} go; read silver instead")
     snapshots = {name: ref_snapshot(source) for name, source in sources.items()}
     days = _days_to_build(contract, snapshots)
     if days == () and _covered(contract, interval):

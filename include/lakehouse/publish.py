@@ -50,6 +50,13 @@ def publish(write: TableWrite, covers: Interval | None = None, properties: Mappi
             raise CatalogUnreachable(f"the catalog at {settings().catalog_uri} did not confirm the publish") from error
 
 
+def check_publishable(write: TableWrite) -> None:
+    """`MainMoved` where publishing it would fail: before the first of several tables, not between them."""
+    found = _loaded(write)
+    if ref_snapshot(found) != write.base and not published(found, write, None):
+        raise MainMoved(f"{write.table}: main is not where the batch was written on")
+
+
 def published(found: Table, write: TableWrite, covers: Interval | None) -> bool:
     """Whether main already holds `head`, and covers the interval."""
     if covers is not None and covers not in coverage(found):
@@ -86,6 +93,12 @@ def _updates(
     if wanted:
         updates.append(SetPropertiesUpdate(updates=wanted))
     return tuple(updates)
+
+
+def drop_branch(write: TableWrite) -> None:
+    """Drop the branch of one write, if it is still there."""
+    if write.branch:
+        drop_branches(write.table, write.branch)
 
 
 def drop_branches(name: str, prefix: str = AUDIT_BRANCH, before: datetime | None = None) -> list[str]:

@@ -13,9 +13,10 @@ from lakehouse.errors import LakehouseError
 from lakehouse.identities import by_its_writer
 from lakehouse.jobs import Chosen, ReplayJob
 from lakehouse.ledger.database import now
-from lakehouse.plan import Attempt, feed_state, settle
+from lakehouse.plan import Attempt, feed_state
 from lakehouse.provenance import origin, provenance
 from lakehouse.query import Rows, run_sql
+from lakehouse.settling import settle
 from lakehouse.steps import Handover, RunJob, audit, make_replay_public
 from lakehouse.versions import existing
 

@@ -12,7 +12,7 @@ from itertools import takewhile
 from pydantic import BaseModel, ConfigDict
 
 from lakehouse import jobs, naming
-from lakehouse.batch import DISCARDED, PUBLISHED, Batch, TableWrite, TakenFile
+from lakehouse.batch import DISCARDED, PUBLISHED, STANDING, Batch, TableWrite, TakenFile
 from lakehouse.catalog import history, ref_snapshot, table
 from lakehouse.contracts.model import AnyContract
 from lakehouse.errors import MAIN_UNCHANGED, LakehouseError
@@ -23,10 +23,10 @@ from lakehouse.identities import by_its_writer
 from lakehouse.intervals import Interval
 from lakehouse.jobs import AuditJob, BuildJob, CleanJob, IngestJob
 from lakehouse.ledger import batches, gates, leases
-from lakehouse.naming import quarantine_table
+from lakehouse.naming import quarantine_table, tombstone_table
 from lakehouse.plan import Attempt, plan
 from lakehouse.provenance import is_maintenance
-from lakehouse.publish import MainMoved, drop_branches, publish
+from lakehouse.publish import MainMoved, check_publishable, drop_branches, publish
 from lakehouse.roles import Role
 
 log = logging.getLogger(__name__)
@@ -205,7 +205,7 @@ def make_public(
 
 def make_replay_public(handover: Handover) -> None:
     """Publish replayed records: the table itself before the mark that they are resolved, lest one be lost between."""
-    batches.intend(handover.batch)
+    _intend(handover)
     own = handover.own
     mark = quarantine_table(handover.batch.dataset)
     for write in sorted(handover.batch.writes, key=lambda w: (w.table == mark, w.table == own.table)):
@@ -215,21 +215,53 @@ def make_replay_public(handover: Handover) -> None:
 
 
 def _publish(interval: Interval, handover: Handover) -> Handover:
-    """Intent, companions, the table itself with its coverage, confirmation: in this order."""
+    """Intent, companions, the table itself with its coverage, tombstones, confirmation: in this order."""
     begun = time.monotonic()
-    known = next((one for one in batches.by_id([handover.batch.batch_id]) if one.writes == handover.batch.writes), None)
-    if known and known.state == PUBLISHED:
+    if known := _confirmed(handover):
         return handover.model_copy(update={"batch": known})
-    if known and known.state == DISCARDED:
-        raise MainMoved(f"{known.batch_id} was given up, and others may have cleared away what it left")
-    batches.intend(handover.batch, handover.files)
-    for companion in handover.batch.writes:
-        if companion.table != handover.batch.dataset and not companion.empty:
-            publish(companion)
+    for write in handover.batch.writes:
+        check_publishable(write)
+    _intend(handover)
+    before, after = _around(handover)
+    for companion in before:
+        publish(companion)
     publish(handover.own, covers=interval, properties=handover.properties)
+    for companion in after:
+        publish(companion)
     known = handover.batch.measured(publish_s=time.monotonic() - begun, **_left(handover))
     batches.settle(handover.batch.batch_id, PUBLISHED, known.measures)
     return handover.model_copy(update={"batch": known})
+
+
+def _confirmed(handover: Handover) -> Batch | None:
+    """The batch as the ledger has it, if this very try of it was published; `MainMoved` where it cannot be any more."""
+    (known,) = batches.by_id([handover.batch.batch_id]) or (None,)
+    if known is None:
+        return None
+    if known.writes != handover.batch.writes:
+        if known.state in STANDING:
+            raise MainMoved(f"{known.batch_id} is published by another try of it")
+        return None
+    if known.state == DISCARDED:
+        raise MainMoved(f"{known.batch_id} was given up, and others may have cleared away what it left")
+    return known if known.state == PUBLISHED else None
+
+
+def _intend(handover: Handover) -> None:
+    if not batches.intend(handover.batch, handover.files):
+        raise MainMoved(f"{handover.batch.batch_id} is published by another try of it")
+
+
+def _around(handover: Handover) -> tuple[list[TableWrite], list[TableWrite]]:
+    """The companions that are published before the dataset's own table, and those after it.
+
+    A delete that is forgotten cannot be worked out again when the batch comes to nothing: so tombstones wait until the
+    own table has decided, and whoever settles the batch brings them after it.
+    """
+    own = handover.own
+    late = "" if own.empty else tombstone_table(own.table)
+    companions = [write for write in handover.batch.writes if write.table != own.table and not write.empty]
+    return [one for one in companions if one.table != late], [one for one in companions if one.table == late]
 
 
 def _left(handover: Handover) -> dict[str, float]:

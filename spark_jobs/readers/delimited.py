@@ -16,6 +16,8 @@ LONGEST_QUOTE = 1 << 20
 _UNCLOSED = "a quote that is never closed"
 _AFTER_QUOTE = "text after a closing quote"
 _NO_HEADER = "the header cannot be read"
+# Why a record that is there with all that its file has of it could not be cut into fields; as a regular expression.
+WHOLE = rf"^(\d+ fields? where the header names \d+|{_AFTER_QUOTE}|{_NO_HEADER})$"
 
 
 class _Cut(NamedTuple):
@@ -77,13 +79,13 @@ def _with_quotes(line: Line, ahead: deque[Line], lines: Iterator[Line], csv: Csv
         case "closed":
             return _Cut(line.text, record.fields, line.malformed)
         case "broken":
-            return _Cut(line.text, malformed=_AFTER_QUOTE)
+            return _Cut(line.text, malformed=line.malformed or _AFTER_QUOTE)
     # A quote that opened before the lines ahead did not close in them, so neither does one that opens among them.
     # Not to look again is what keeps a file full of such quotes from being read over and over.
     if not ahead and (cut := _over_lines(line, record, ahead, lines)):
         ahead.clear()
         return cut
-    return _Cut(line.text, malformed=_UNCLOSED)
+    return _Cut(line.text, malformed=line.malformed or _UNCLOSED)
 
 
 def _over_lines(first: Line, record: _Fields, ahead: deque[Line], lines: Iterator[Line]) -> _Cut | None:

@@ -102,7 +102,17 @@ CASES = {
     "a date is read in its own form": Case(
         {"type": "date", "formats": "dd/MM/yyyy"},
         [("31/01/2026", date(2026, 1, 31)), ("01/01/0001", date(1, 1, 1))],
-        type=["2026-01-31", "31/02/2026", "31/01/10000", "31/01/-1", "31/01/0000"],
+        type=["2026-01-31", "31/02/2026", "31/01/10000", "31/01/-1", "31/01/0000", "01/02/+300000", "01/02/-300000"],
+    ),
+    "a date without signs between its parts": Case(
+        {"type": "date", "formats": "yyyyMMdd"},
+        [("20260131", date(2026, 1, 31))],
+        type=["+73068010711", "+999999990101", "20261301"],
+    ),
+    "a date that begins with its year": Case(
+        {"type": "date", "formats": "yyyy-MM-dd"},
+        [("2026-01-31", date(2026, 1, 31))],
+        type=["+300000-01-01", "-300000-01-01", "+999999999-12-31", "+10000-01-01"],
     ),
     "each accepted form of a time is read and no other": Case(
         {"type": "timestamp", "formats": ["yyyy-MM-dd'T'HH:mm:ssX", "dd/MM/yyyy HH:mm"]},
@@ -111,7 +121,10 @@ CASES = {
             ("2026-01-01T12:00:00+02", utc(2026, 1, 1, 10)),
             ("01/02/2026 12:30", utc(2026, 2, 1, 12, 30)),
         ],
-        type=["2026-01-01 12:00:00", "01/13/2026 12:30", "2026-02-30T00:00:00Z", "", "soon", NOON],
+        type=[
+            *("2026-01-01 12:00:00", "01/13/2026 12:30", "2026-02-30T00:00:00Z", "", "soon", NOON),
+            *("+300000-01-01T00:00:00Z", "-300000-01-01T00:00:00Z", "+999999999-01-01T00:00:00Z"),
+        ],
     ),
     "a time without forms is ISO, of UTC, and has a day": Case(
         {"type": "timestamp"},

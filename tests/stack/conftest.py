@@ -19,6 +19,7 @@ import pytest
 from lakehouse.catalog import catalog
 from lakehouse.settings import Settings, settings
 from tests.stack import tables
+from tests.stack.foreign import Source, tasks_of
 from tests.stack.harness import Stack
 from tests.stack.killing import job, victim  # noqa: F401  # fixtures
 from tests.stack.shop import Shop
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def extra_settings() -> dict[str, str]:
     """Settings of the stack besides its ports, by field name."""
-    return {"sample": "false", "spark_driver_memory": "1500m", "task_retries": "1"}
+    own = {"sample": "false", "spark_driver_memory": "1500m", "task_retries": "1"}
+    return own | {"maintenance_pause_seconds": "1"}
 
 
 @pytest.fixture(scope="session")
@@ -91,6 +93,14 @@ def shop(stack, tmp_path) -> Iterator[Shop]:
     opened = Shop.open(tmp_path)
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def tasks(stack, tmp_path) -> Iterator[Source]:
+    """Changes of tasks from elsewhere, with a feed, by contracts of the test's own."""
+    opened = tasks_of(tmp_path)
+    yield opened
+    opened.shop.close()
 
 
 @pytest.fixture

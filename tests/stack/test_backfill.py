@@ -127,8 +127,8 @@ def gate_against(day: date) -> str:
     return f"gates: [{{sql: \"SELECT 1 FROM head WHERE _ingestion_date = DATE'{day}'\"}}]"
 
 
-@pytest.mark.parametrize("count", [2, pytest.param(10, marks=pytest.mark.full)])
-def test_two_days_at_a_time_beside_the_daily_run_give_the_oracles_tables(count, running, contracts, api):
+@pytest.mark.parametrize("count", [1, pytest.param(10, marks=pytest.mark.full)])
+def test_days_beside_the_daily_run_two_at_a_time_give_the_oracles_tables(count, running, contracts, api):
     past, today = days(count), FIRST + timedelta(count)
     shop = opened(contracts, api, today, today)
     files = [(day, key, data) for day in [*past, today] for key, data in shop.files(day, RECIPE)]

@@ -11,7 +11,10 @@ from uuid import uuid4
 import pytest
 
 from lakehouse.backup import rows, taken
+from lakehouse.backup.model import Object
 from lakehouse.catalog import catalog
+from lakehouse.ledger import landing_gone
+from lakehouse.ledger.landing_gone import Gone
 from lakehouse.ledger.leases import acquire, holder
 from lakehouse.naming import tables_of
 from lakehouse.pins import pin
@@ -134,6 +137,24 @@ def test_a_publish_in_the_middle_makes_it_look_again(apart, shop, expected, tmp_
     companions = [one for one in tables_of(shop.silver)[1:] if one in listed_in]
     assert companions
     assert all(listed_in.index(shop.silver) < listed_in.index(one) for one in companions)
+
+
+def test_a_landing_file_that_goes_in_the_middle_makes_it_look_again(apart, shop, expected, tmp_path, monkeypatch):
+    """Without that, the ledger would take it for a file that its source took away."""
+    listed, said = taken.present, []
+    went = Gone(shop.bronze, "b1", "s3://landing/elsewhere/a.jsonl", "v1", "A", 3, "", "begun")
+
+    def while_a_file_goes() -> list[Object]:
+        if "landing files went meanwhile; looking again" not in said:
+            landing_gone.note([went])
+        return list(listed())
+
+    monkeypatch.setattr(taken, "present", while_a_file_goes)
+    place, made = taken.take(tmp_path, objects=False, tell=said.append)
+    assert said.count("landing files went meanwhile; looking again") == 1
+    assert made.ledger["landing_gone"].rows == 1
+    assert "s3://landing/elsewhere/a.jsonl" in (place / "ledger/landing_gone.csv").read_text()
+    landing_gone.forget([went])
 
 
 def test_what_is_not_whole_or_not_empty_is_refused(apart, shop, expected, tmp_path):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -18,7 +18,7 @@ from lakehouse.rollback import carried_out, planned
 from lakehouse.settings import ROOT, Settings
 from tests.pages import BLOCK
 from tests.stack import tables
-from tests.stack.foreign import DAY, Source, lines, task, tasks_of
+from tests.stack.foreign import DAY, Source, lines, task
 
 PAGE = ROOT / "include/docs/reading.md"
 NEXT = DAY + timedelta(1)
@@ -67,13 +67,6 @@ class Copy:
     @property
     def rows(self) -> list[tuple[int, str]]:
         return sorted(self.held.items())
-
-
-@pytest.fixture
-def tasks(stack, tmp_path) -> Iterator[Source]:
-    opened = tasks_of(tmp_path)
-    yield opened
-    opened.shop.close()
 
 
 @pytest.fixture

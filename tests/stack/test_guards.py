@@ -10,7 +10,7 @@ import pytest
 from pyiceberg.table import Table
 from pyiceberg.table.update import TableRequirement
 
-from lakehouse import plan, publish, steps
+from lakehouse import plan, publish, settling, steps
 from lakehouse.batch import PUBLISHED, TableWrite
 from lakehouse.errors import LakehouseError
 from lakehouse.ledger import batches, leases, taken_files
@@ -18,7 +18,7 @@ from lakehouse.naming import table_sql
 from lakehouse.sample import Recipe
 from lakehouse.steps import Attempt, GateFailed
 from spark_jobs.tables import Branch
-from tests.stack import tables, test_faults, test_lost_answers, test_pipeline, test_publish
+from tests.stack import tables, test_cut_publishes, test_faults, test_lost_answers, test_pipeline, test_publish
 from tests.stack.shop import RunJob, Shop, in_session
 from tests.stack.victim import PAST_BRANCHES
 
@@ -71,11 +71,13 @@ def rows(shop: Shop) -> int:
 
 
 def doubled(shop: Shop, job: RunJob, attempt: Attempt, expected: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The audit stops it; with that guard off as well, every record is there twice."""
+    """The audit stops it, and then the ledger; with these guards off as well, every record is there twice."""
     with pytest.raises(GateFailed, match="batch_is_whole"):
         shop.run(shop.bronze, DAY, job, attempt)
     assert rows(shop) == expected
     monkeypatch.setattr(steps, "audit", lambda contract, handover, *_: handover)
+    monkeypatch.setattr(steps, "_confirmed", lambda _: None)
+    monkeypatch.setattr(steps, "_intend", lambda _: None)
     shop.run(shop.bronze, DAY, job, attempt.again())
     assert rows(shop) == 2 * expected
 
@@ -86,6 +88,30 @@ def test_without_the_ledger_of_taken_files_they_are_taken_twice(shop, spark, mon
     monkeypatch.setattr(taken_files, "untaken", lambda _, files: sorted(files, key=lambda file: file.uri))
     monkeypatch.setattr(taken_files, "known_content", lambda *_: {})
     doubled(shop, in_session(spark), Attempt("again", 1), expected, monkeypatch)
+
+
+def test_without_looking_whether_another_try_stands_an_older_one_becomes_the_newest(tasks, spark, monkeypatch):
+    monkeypatch.setattr(steps, "_confirmed", lambda _: None)
+    monkeypatch.setattr(steps, "_intend", lambda _: None)
+    with pytest.raises(BROKEN):
+        test_cut_publishes.test_the_late_publish_of_another_try_changes_nothing(tasks, spark)
+
+
+def test_with_tombstones_before_the_table_a_row_is_lost_where_a_publish_is_cut(tasks, spark, monkeypatch):
+    monkeypatch.setattr(steps, "tombstone_table", lambda _: "none")
+    with pytest.raises(AssertionError):
+        test_cut_publishes.test_a_corrected_delete_brings_its_row_back_wherever_the_publish_was_cut(
+            tasks, spark, monkeypatch, 3
+        )
+    assert tasks.rows("id") == [(2,), (3,)], "the first is gone"
+
+
+def test_without_a_second_look_at_the_ledger_a_corrected_files_rows_are_left_out(tasks, spark, monkeypatch):
+    monkeypatch.setattr(batches, "mark", lambda _: "the same")
+    with pytest.raises(AssertionError):
+        test_cut_publishes.test_a_correction_that_comes_while_silver_is_planned_is_in_it_or_waits(
+            tasks, spark, monkeypatch
+        )
 
 
 def test_without_settling_what_a_killed_run_published_it_is_published_twice(shop, spark, monkeypatch):
@@ -99,14 +125,14 @@ def test_without_settling_what_a_killed_run_published_it_is_published_twice(shop
         with pytest.raises(KeyboardInterrupt):
             shop.run(shop.bronze, DAY, in_session(spark), Attempt("run", 1))
     assert rows(shop) == expected
-    monkeypatch.setattr(plan, "_in_main", lambda _: False)
+    monkeypatch.setattr(settling, "in_main", lambda _: False)
     doubled(shop, in_session(spark), Attempt("run", 2), expected, monkeypatch)
 
 
 def test_without_settling_the_retry_of_a_run_that_was_killed_after_its_publish_fails(
     running, shop, victim, job, monkeypatch
 ):
-    monkeypatch.setattr(plan, "_in_main", lambda _: False)
+    monkeypatch.setattr(settling, "in_main", lambda _: False)
     with pytest.raises(GateFailed, match="batch_is_whole"):
         test_faults.test_what_is_killed_at_any_cut_leaves_a_whole_state_and_its_retry_converges(
             "task", "after_publish", "bronze", running, shop, victim, job
@@ -154,10 +180,12 @@ def test_without_knowing_which_batches_came_to_nothing_the_feed_has_their_change
     running, shop, victim, job, monkeypatch
 ):
     monkeypatch.setattr(plan, "feed_state", lambda _: {})
-    with pytest.raises(AssertionError, match="2"):
+    with pytest.raises(AssertionError):
         test_faults.test_what_is_killed_at_any_cut_leaves_a_whole_state_and_its_retry_converges(
             "task", "before_own", "silver", running, shop, victim, job
         )
+    with pytest.raises(AssertionError):
+        test_faults.answers.from_feed(shop)
 
 
 def test_without_the_lease_two_runs_at_once_still_make_one_batch(shop, spark, monkeypatch):

@@ -11,16 +11,23 @@ from dataclasses import dataclass, field
 from datetime import date
 
 import pytest
+from sqlalchemy import delete, update
 
 from lakehouse import landing, landing_versions
+from lakehouse.batch import DISCARDED
 from lakehouse.catalog import catalog, ref_snapshot, table
 from lakehouse.contracts import Bronze, load
-from lakehouse.ledger import batches, landing_gone
+from lakehouse.intervals import Interval
+from lakehouse.ledger import batches, landing_gone, rollbacks
+from lakehouse.ledger import database as ledger
 from lakehouse.ledger import maintenance as log
+from lakehouse.ledger.database import engine
 from lakehouse.ledger.landing_gone import Span
 from lakehouse.maintenance.held import held_by
 from lakehouse.maintenance.step import Plan
 from lakehouse.naming import CLEARED
+from lakehouse.plan import Attempt
+from lakehouse.plan import plan as plan_of_run
 from lakehouse.rollback.planned import CannotRollBack, files_lost, plan
 from lakehouse.settings import settings
 from lakehouse.steps import Handover
@@ -168,6 +175,22 @@ def test_the_only_copy_of_what_could_not_be_read_is_archived_and_never_deleted(f
     assert folders.archived() == {f"{done.batch.batch_id} c.jsonl.gz": cut_off}
 
 
+def test_a_file_goes_whose_bad_lines_bronze_has_as_a_whole(folders):
+    folders.text = folders.text.replace("format: json_lines", "format: csv")
+    folders.say(f"{READY}\n  delete_after: 1d")
+    whole = b'id,name\n1,x\n2\n3,"x"y\n4,x,y\n'
+    folders.shop.land(DAY, {"whole.csv": whole, "cut.csv": b"id,name\n1,\xff\n", "open.csv": b'id,name\n1,"x\n'})
+    done = folders.run()
+    assert done is not None
+    assert {file.uri.rpartition("/")[2]: (file.rows, file.malformed) for file in done.files} == {
+        "whole.csv": (4, 0),
+        "cut.csv": (1, 1),
+        "open.csv": (1, 1),
+    }
+    folders.clear()
+    assert folders.there().keys() == {"cut.csv", "open.csv", "_SUCCESS"}
+
+
 def test_a_damaged_file_goes_once_it_was_corrected(folders):
     folders.say(f"{READY}\n  delete_after: 1d")
     folders.shop.land(DAY, {"c.jsonl.gz": gzip.compress(FILES["a.jsonl"])[:-12]})
@@ -260,7 +283,8 @@ def test_old_versions_of_corrected_files_go_too(folders):
     folders.put("a.jsonl", b'{"id": 9}\n')
     folders.run()
     assert len(folders.versions("a.jsonl")) == 2
-    folders.clear()
+    (line,) = folders.clear()
+    assert "2 files went, 40 bytes" in line
     assert folders.versions("a.jsonl") == []
     assert len(folders.archived()) == 3
     assert (folders.waits(), folders.run()) == (None, None)
@@ -388,6 +412,85 @@ def test_what_landing_has_no_files_of_any_more_is_not_undone(folders):
     with pytest.raises(CannotRollBack, match=r"1 landing files would have .* archived, such as s3://landing/_archive/"):
         plan(folders.contract, str(first))
     assert len(files_lost(folders.shop.bronze, landing_gone.taken_by([second.batch.batch_id]))) == 1
+
+
+def forget(dataset: str, *, batches: bool = False) -> None:
+    """The ledger is from before the dataset's files went; or from before they were taken, too."""
+    with engine().begin() as connection:
+        connection.execute(delete(ledger.landing_gone).where(ledger.landing_gone.c.dataset == dataset))
+        if batches:
+            connection.execute(
+                update(ledger.batches).where(ledger.batches.c.dataset == dataset).values(state=DISCARDED)
+            )
+
+
+def test_what_went_after_the_ledgers_backup_is_not_undone_and_its_copy_is_found(folders):
+    folders.shop.land(DAY, FILES)
+    folders.run()
+    first = ref_snapshot(table(folders.shop.bronze))
+    folders.shop.land(NEXT, {"c.jsonl": b'{"id": 7}\n'})
+    second = folders.run(NEXT)
+    assert second is not None
+    folders.clear()
+    forget(folders.shop.bronze)
+    with pytest.raises(CannotRollBack, match=r"1 landing files would have .* or are not there any more; go to a later"):
+        plan(folders.contract, str(first))
+    folders.clear()
+    (row,) = landing_gone.taken_by([second.batch.batch_id])
+    assert (row.state, row.archived_to.partition("/_archive/")[2]) == (
+        "absent",
+        f"{folders.shop.bronze}/{second.batch.batch_id}/{folders.contract.landing_prefix(interval(NEXT).start)}c.jsonl",
+    )
+    with pytest.raises(CannotRollBack, match="archived, such as s3://landing/_archive/"):
+        plan(folders.contract, str(first))
+
+
+@pytest.mark.parametrize("ready", ["{manifest: manifest.json}", "{quiet: 1s}"], ids=["manifest", "quiet"])
+def test_a_wait_for_what_an_older_ledger_does_not_know_ends_with_the_reason(folders, ready):
+    folders.say(f"ready: {ready}\n  delete_after: 1d")
+    for name, body in FILES.items():
+        folders.put(name, body)
+    if "manifest" in ready:
+        folders.put("manifest.json", json.dumps([{"name": name} for name in FILES]).encode())
+    assert folders.run() is not None
+    folders.clear()
+    forget(folders.shop.bronze)
+    assert (folders.waits(), folders.run()) == (None, None), "it was taken, and is gone by what the folder says"
+    forget(folders.shop.bronze, batches=True)
+    with pytest.raises(landing.LandingError, match=r"was cleared for .* and the ledger knows no batch"):
+        folders.waits()
+
+
+def test_folders_that_were_cleared_by_the_day_are_not_taken_for_a_whole_month(folders):
+    prefix = f"{folders.shop.source}_{folders.shop.suffix}/"
+    folders.text = folders.text.replace("{interval:%Y-%m-%d}/", "{interval:%Y-%m/%d}/")
+    folders.say(f"{READY}\n  archive_after: 1d")
+    for name, body in {**FILES, "_SUCCESS": b""}.items():
+        folders.put(name, body)
+    folders.run()
+    folders.clear()
+    late = f"bronze.late_{folders.shop.suffix}"
+    folders.text = folders.text.replace("{interval:%Y-%m/%d}/", "{interval:%Y-%m}/").replace("@daily", "@monthly")
+    folders.say(READY)
+    folders.say(READY, late)
+    told = f"landing/{prefix}2026-01/01/ was cleared for {folders.shop.bronze} since .* knows no batch of {late} that"
+    january = Interval(interval(DAY).start, interval(date(2026, 1, 31)).end)
+    with pytest.raises(landing.LandingError, match=told):
+        plan_of_run(folders.shop.contract(late), january, Attempt("test/late", 1))
+    found = plan_of_run(folders.contract, january, Attempt("test/own", 1))
+    assert found is not None, "what it took by the day it knows"
+
+
+def test_no_file_goes_while_a_rollback_is_cut_short(folders):
+    folders.shop.land(DAY, FILES)
+    folders.run()
+    first = ref_snapshot(table(folders.shop.bronze))
+    folders.shop.land(NEXT, {"c.jsonl": b'{"id": 7}\n'})
+    folders.run(NEXT)
+    number = rollbacks.intend(plan(folders.contract, str(first)), "who", "why")
+    assert any("a rollback was cut short" in reason for reason in folders.plan().put_off)
+    rollbacks.abandon(number)
+    assert not any("landing files" in reason for reason in folders.plan().put_off)
 
 
 def test_what_was_cut_off_in_the_middle_is_settled_by_the_next(folders, monkeypatch):

@@ -15,8 +15,8 @@ from lakehouse.catalog import catalog
 from lakehouse.gates.checks import GateResult
 from lakehouse.intervals import Interval
 from lakehouse.ledger import batches, database, gates, leases, taken_files
-from lakehouse.plan import settle
 from lakehouse.publish import publish
+from lakehouse.settling import settle
 from tests.stack import tables
 
 DAY = Interval(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC))

@@ -24,12 +24,13 @@ from lakehouse.maintenance.seen import plans
 from lakehouse.maintenance.step import Plan
 from lakehouse.naming import table_sql
 from lakehouse.plan import Attempt
+from lakehouse.plan import plan as plan_of_run
 from lakehouse.provenance import is_maintenance
 from lakehouse.query import run_sql
 from lakehouse.rollback import planned as rollbacks
 from lakehouse.settings import settings
 from tests.stack.foreign import Source, lines
-from tests.stack.shop import in_session
+from tests.stack.shop import in_session, interval
 from tests.stack.tables import loaded
 from tests.stack.worn import DAYS
 
@@ -224,6 +225,39 @@ def test_rows_stay_while_a_reader_is_at_work(notes, spark, owner):
     assert in_bronze(notes) == LEFT
 
 
+def test_rows_stay_where_somebody_moved_main_of_silver_back(notes, spark):
+    three_days(notes, spark)
+    said(notes, "bronze", "retention: {rows: 10d}")
+    first, *_, newest = (one.snapshot_id for one in loaded(notes.shop.silver).history())
+    spark.sql(f"CALL lake.system.rollback_to_snapshot('{notes.shop.silver}', {first})")
+    assert f"somebody moved main of {notes.shop.silver} back to before" in plan_of(notes).put_off[0]
+    spark.sql(f"CALL lake.system.set_current_snapshot('{notes.shop.silver}', {newest})")
+    assert plan_of(notes).put_off == ()
+
+
+def test_what_was_taken_by_the_day_goes_also_where_intervals_are_hours_by_then(notes, spark):
+    three_days(notes, spark)
+    (file,) = (notes.shop.folder / "bronze").glob("*.yaml")
+    file.write_text(file.read_text().replace("{interval:%Y-%m-%d}", "{interval:%Y-%m-%dT%H%M%z}"))
+    for layer in ("bronze", "silver"):
+        said(notes, layer, 'schedule: "@hourly"')
+    said(notes, "bronze", "retention: {rows: 10d}")
+    assert plan_of(notes).put_off == ()
+    turn(notes)
+    assert in_bronze(notes) == LEFT
+
+
+def test_days_that_no_run_is_made_for_hold_no_rows(notes, spark, monkeypatch):
+    said(notes, "bronze", "retention: {rows: 10d}")
+    notes.run(spark, {"1.json": lines(note(1, SECOND))}, SECOND)
+    assert plan_of(notes).put_off[0].endswith(f"and stay as {notes.shop.bronze} has yet to take 2026-01-01")
+    monkeypatch.setenv("LAKEHOUSE_START", str(SECOND))
+    settings.cache_clear()
+    assert plan_of(notes).put_off == ()
+    turn(notes)
+    assert in_bronze(notes) == []
+
+
 def meanwhile(monkeypatch: pytest.MonkeyPatch, what: Callable[[], None]) -> None:
     """Something happens when the old files were chosen, and are compared with main."""
     real = old_rows._compared
@@ -264,6 +298,34 @@ def test_a_file_for_a_day_that_went_is_refused(notes, spark):
     notes.shop.land(FIRST, {"0.json": lines(note(0, FIRST, "late"))})
     with pytest.raises(LakehouseError, match="let its rows from before 2026-01-03 go, and landing has 1 files"):
         notes.shop.run(notes.shop.bronze, FIRST, in_session(spark))
+
+
+GOLD = """
+dataset: gold.{name}
+description: How many there are.
+owner: team
+start: 2026-01-01
+reads: {reads}
+columns: {{records: {{type: bigint}}}}
+sla: {{ready_within: 1h}}
+retention: {{snapshots: 7d}}
+maintenance: {{tier: daily}}
+"""
+
+
+def test_gold_is_not_built_of_what_is_left_though_bronze_keeps_its_rows_by_then(notes, spark):
+    three_days(notes, spark)
+    said(notes, "bronze", "retention: {rows: 10d}")
+    turn(notes)
+    (file,) = (notes.shop.folder / "bronze").glob("*.yaml")
+    file.write_text(file.read_text().replace("retention: {rows: 10d}\n", ""))
+    (notes.shop.folder / "gold").mkdir()
+    name = f"left_{notes.shop.suffix}"
+    (notes.shop.folder / f"gold/{name}.yaml").write_text(GOLD.format(name=name, reads=notes.shop.bronze))
+    view = notes.shop.bronze.replace(".", "_")
+    (notes.shop.folder / f"gold/{name}.sql").write_text(f"SELECT count(*) AS records FROM {view}")
+    with pytest.raises(LakehouseError, match=f"{notes.shop.bronze} has let its rows from before 2026-01-03 go; read"):
+        plan_of_run(notes.shop.contract(f"gold.{name}"), interval(THIRD), Attempt("test/gold", 1))
 
 
 def test_a_correction_that_would_need_records_that_went_is_refused(notes, spark):

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
+from lakehouse import steps
 from lakehouse.errors import LakehouseError
 from lakehouse.intervals import Interval
+from lakehouse.plan import Attempt
 from lakehouse.rollback import carried_out
 from lakehouse.rollback.planned import plan
 from lakehouse.store import client
-from tests.stack.foreign import DAY, Source, feed_replayed, lines, tasks_of
+from tests.stack.foreign import DAY, Source, feed_replayed, lines
 from tests.stack.foreign import task as one
 from tests.stack.shop import in_session, interval
 
@@ -23,13 +25,6 @@ EVENT = """
   id:   {type: bigint, required: true, from: id}
   name: {type: string, required: true, from: name}
 """
-
-
-@pytest.fixture
-def tasks(stack, tmp_path) -> Iterator[Source]:
-    opened = tasks_of(tmp_path)
-    yield opened
-    opened.shop.close()
 
 
 @pytest.fixture
@@ -203,3 +198,16 @@ def test_events_go_whose_input_was_undone_and_came_to_nothing_the_second_time(ev
         events.shop.run(dataset, DAY, in_session(spark))
     assert events.rows("id") == [(1,)]
     assert events.rejected() == []
+
+
+# --- Another source, or another kind of delivery ---
+
+
+@pytest.mark.parametrize("changed", [{"delivers": "snapshot"}, {"reads": "bronze.other"}])
+def test_a_contract_that_is_filled_otherwise_is_refused_before_rows_of_both_are_mixed(tasks, spark, changed):
+    tasks.run(spark, {"a.json": lines(one(1, 1))})
+    contract = tasks.shop.contract(tasks.shop.silver)
+    mended = contract.model_copy(update=changed)
+    told = f"is filled from changes of {contract.reads}, and its contract now says {mended.delivers} of {mended.reads}"
+    with pytest.raises(LakehouseError, match=told):
+        steps.write(mended, interval(DAY), Attempt("run", 1), in_session(spark))

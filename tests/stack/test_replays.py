@@ -147,3 +147,18 @@ def test_the_end_of_a_file_that_was_cut_off_is_no_record_however_whole_it_looks(
     assert changes.resolve(spark, "replayed")["quarantined"] == 1
     assert names(changes) == [(1, "a")]
     assert resolutions(changes) == [(["record.malformed"], None)]
+
+
+def test_an_event_that_is_replayed_wins_over_an_older_one_as_it_would_in_its_interval(stack, spark, tmp_path):
+    """Of key 1 the newer was rejected, of key 2 the older: replayed, they give what a backfill would."""
+    events = Source(tmp_path, "json_lines", COLUMNS, "delivers: events\nduplicate_by: [id]\nnewest_by: [at]")
+    events.mended("from: name}", "from: name, accepted: [a]}")
+    newer = "2026-01-02"
+    came = (thing(1), thing(1, "b", newer), thing(2, "b"), thing(2, at=newer), thing(3, "b"))
+    events.run(spark, {"a.json": lines(*came)})
+    assert names(events) == [(1, "a"), (2, "a")]
+    events.mended("accepted: [a]", "accepted: [a, b]")
+    counts = events.resolve(spark, "replayed")
+    assert [counts[name] for name in ("rows_in", "inserted", "updated", "duplicate")] == [3, 1, 1, 1]
+    assert names(events) == [(1, "b"), (2, "a"), (3, "b")]
+    events.shop.close()

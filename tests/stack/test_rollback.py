@@ -13,10 +13,10 @@ from lakehouse.batch import DISCARDED, PUBLISHED, UNDONE, Batch, TableWrite
 from lakehouse.catalog import coverage, ref_snapshot, table
 from lakehouse.ledger import batches, rollbacks
 from lakehouse.naming import feed_table, quarantine_table
-from lakehouse.plan import settle
 from lakehouse.publish import publish
 from lakehouse.rollback import carried_out, planned
 from lakehouse.rollback.planned import CannotRollBack, plan
+from lakehouse.settling import settle
 from tests.stack import tables
 from tests.stack.shop import Shop, interval
 

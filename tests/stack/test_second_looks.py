@@ -5,7 +5,6 @@ One story each, in which a row or a batch would be lost, doubled or left as it w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
@@ -13,27 +12,16 @@ from uuid import uuid4
 import pytest
 
 from lakehouse import steps
-from lakehouse.batch import DISCARDED, INTENT, PUBLISHED
 from lakehouse.catalog import table
 from lakehouse.errors import LakehouseError
 from lakehouse.intervals import Interval
-from lakehouse.ledger import batches
-from lakehouse.naming import feed_table
-from lakehouse.plan import Attempt, NotReady, settle
-from lakehouse.publish import publish
+from lakehouse.plan import Attempt
 from lakehouse.query import run_sql
-from tests.stack.foreign import DAY, Source, feed_replayed, lines, tasks_of
+from tests.stack.foreign import DAY, Source, feed_replayed, lines
 from tests.stack.foreign import task as one
 from tests.stack.shop import in_session, interval
 
 NEXT = DAY + timedelta(1)
-
-
-@pytest.fixture
-def tasks(stack, tmp_path) -> Iterator[Source]:
-    opened = tasks_of(tmp_path)
-    yield opened
-    opened.shop.close()
 
 
 def clean(source: Source, spark: Any, day: Any = DAY) -> steps.Handover | None:
@@ -175,69 +163,3 @@ def test_nothing_is_taken_twice_when_all_versions_have_expired_that_can(tasks, s
     assert tasks.rows("id, name") == feed_replayed(tasks) == [(1, "a"), (2, "b"), (3, "a"), (4, "a")]
     assert run_sql(f"SELECT count(*) FROM {shop.bronze}")[1] == [(6,)]
     assert tasks.rejected() == [("b.json", ["record.malformed"])]
-
-
-# --- A publish that was cut off, or cleared ---
-
-
-def written(source: Source, spark: Any, dataset: str, day: Any = DAY) -> tuple[steps.Handover, Attempt]:
-    """A batch on its branch, audited, not published."""
-    attempt, contract = Attempt(f"test/{uuid4().hex}", 1), source.shop.contract(dataset)
-    handover = steps.write(contract, interval(day), attempt, in_session(spark))
-    assert handover is not None
-    return steps.audit(contract, handover, attempt, in_session(spark)), attempt
-
-
-def test_an_input_whose_publish_is_not_confirmed_is_waited_for(tasks, spark):
-    shop = tasks.shop
-    tasks.run(spark, {"a.json": lines(one(1, 1))})
-    shop.land(DAY, {"b.json": lines(one(2, 1))})
-    handover, _ = written(tasks, spark, shop.bronze)
-    batches.intend(handover.batch, handover.files)
-    publish(handover.own, covers=interval(DAY))
-    with pytest.raises(NotReady, match=f"{handover.batch.batch_id} is in {shop.bronze}, but not confirmed; run"):
-        clean(tasks, spark)
-    settle(shop.bronze)
-    clean(tasks, spark)
-    assert tasks.rows("id") == [(1,), (2,)]
-
-
-def test_publishing_once_more_leaves_the_ledger_alone(tasks, spark):
-    shop = tasks.shop
-    tasks.run(spark, {"a.json": lines(one(1, 1))})
-    (first,) = batches.published(shop.silver)
-    handover = next(h for h in shop.handovers if h.batch.dataset == shop.silver)
-    tasks.run(spark, {"b.json": lines(one(2, 1))}, NEXT)
-    before = shop.state()
-    again = Attempt(f"test/{uuid4().hex}", 2)
-    steps.make_public(shop.contract(shop.silver), interval(DAY), handover, again, in_session(spark))
-    assert [b.state for b in batches.published(shop.silver)] == [PUBLISHED] * 2
-    assert batches.published(shop.silver)[-1] == first, "it is still the older one"
-    assert shop.state() == before
-
-
-def cut_after_the_feed(source: Source, spark: Any) -> tuple[steps.Handover, Attempt]:
-    """A batch whose changes are in the feed's main, and nowhere else."""
-    source.shop.land(DAY, {"a.json": lines(one(1, 1), one(2, 1))})
-    source.shop.run(source.shop.bronze, DAY, in_session(spark))
-    handover, attempt = written(source, spark, source.shop.silver)
-    batches.intend(handover.batch)
-    publish(next(w for w in handover.batch.writes if w.table == feed_table(source.shop.silver)))
-    assert [b.state for b in batches.unsettled(source.shop.silver)] == [INTENT]
-    return handover, attempt
-
-
-def test_a_feed_is_cleared_of_what_was_given_up_though_a_batch_without_records_came_between(tasks, spark):
-    cut_after_the_feed(tasks, spark)
-    tasks.run(spark, {}, NEXT)
-    assert {b.state for b in batches.recent(tasks.shop.silver)} == {DISCARDED, PUBLISHED}
-    clean(tasks, spark)
-    assert tasks.rows("id, name") == feed_replayed(tasks) == [(1, "a"), (2, "a")]
-
-
-def test_a_batch_that_was_given_up_is_written_again_before_it_is_published(tasks, spark):
-    handover, attempt = cut_after_the_feed(tasks, spark)
-    tasks.run(spark, {"b.json": lines(one(9, 1, gone="yes"))}, NEXT)  # changes no row, and looks at the feed
-    contract = tasks.shop.contract(tasks.shop.silver)
-    steps.make_public(contract, interval(DAY), handover, attempt, in_session(spark))
-    assert tasks.rows("id, name") == feed_replayed(tasks) == [(1, "a"), (2, "a")]

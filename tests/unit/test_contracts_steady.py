@@ -21,6 +21,8 @@ from lakehouse.contracts.steady import unsteady
         ("SELECT 1 -- as of now()\n, /* rand()\n */ 2", []),
         ("SELECT 'it''s', '\\' now()' , current_user()", ["current_user"]),
         ("current_dates + snow()", []),
+        ("at > DATE'today' OR at < timestamp ' Now'", ["today", "Now"]),
+        ("at > DATE'2026-01-01' AND note = 'today'", []),
     ],
 )
 def test_what_depends_on_when_it_is_asked_is_found(sql, found):

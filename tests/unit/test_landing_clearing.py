@@ -10,14 +10,16 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
-from botocore.exceptions import ClientError, EndpointConnectionError
+from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
 
-from lakehouse import landing, landing_versions, rebuild
+from lakehouse import landing, landing_cleared, landing_versions, rebuild
 from lakehouse.backup import objects, rows
 from lakehouse.jobs import IngestJob
 from lakehouse.landing_bucket import LandingError, Listing, Object
+from lakehouse.landing_versions import Version
 from lakehouse.ledger import landing_gone, taken_files
 from lakehouse.ledger.landing_gone import Gone, Span
+from lakehouse.ledger.taken_files import Known
 from lakehouse.maintenance import carried_out
 from lakehouse.maintenance import clearing as acting
 from lakehouse.maintenance.landing_files import Clearing
@@ -98,7 +100,8 @@ def test_each_is_noted_copied_and_removed_and_what_is_current_goes_last(monkeypa
         *(("remove", name) for name in ("v-A", "v-D", "v-B", "v-C")),
         *(("done", name) for name in ("v-A", "v-D", "v-B", "v-C")),
     ]
-    assert answer.counters == {"files": 4, "bytes": 12, "absent": 1, "failed": 0}
+    assert answer.counters == {"files": 3, "bytes": 12, "absent": 1, "failed": 0}, "of one file two versions went"
+    assert [uri.rpartition("/")[2] for uri in answer.files] == ["a.jsonl", "d", "c"]
     told = json.loads(store.told[0])
     assert (told.keys(), told["dataset"], told["since"][:2]) == ({"dataset", "since"}, "bronze.events", "20"), (
         "later files of the folder may go in another way"
@@ -121,10 +124,12 @@ def test_a_file_for_which_the_store_fails_stays_whole_and_the_others_go(monkeypa
     answer = acting.clear(contract(archive_after="1d"), clearing_step(archive=True), lambda: None)
     assert [name for _, name in store.removed] == list(removed)
     assert [one[1] for one in store.done if one[0] == "done"] == list(removed)
-    assert (answer.counters["files"], answer.counters["failed"]) == (len(removed), failed)
+    files = len({name.replace("B", "A") for name in removed})  # both are of one file
+    assert (answer.counters["files"], answer.counters["failed"]) == (files, failed)
     ((_, what),) = refused
     assert answer.failure == f"the object store refuses {what}"
-    assert went(answer).endswith(f"files went, {3 * len(removed)} bytes, {failed} failed and stay: {answer.failure}")
+    told = f"{files} files went, {3 * len(removed)} bytes, {failed} failed and stay: {answer.failure}"
+    assert went(answer) == told
 
 
 def test_only_folders_that_current_files_go_from_are_marked(monkeypatch):
@@ -149,6 +154,68 @@ def test_a_store_that_is_away_ends_the_step(monkeypatch):
     with pytest.raises(StoreUnreachable, match="no answer"):
         acting.clear(contract(archive_after="1d"), clearing_step(archive=True), lambda: None)
     assert store.removed == []
+
+
+def hang(*_: str) -> None:
+    raise StoreUnreachable("no answer. Wait") from ReadTimeoutError(endpoint_url="http://s3")
+
+
+@pytest.mark.parametrize(("answers", "asked"), [(0, 3), (1, 4), (3, 6), (9, 9)])
+def test_a_store_that_hangs_is_not_waited_for_at_each_file(monkeypatch, answers, asked):
+    """The lease is held meanwhile, and each request takes minutes."""
+    every = tuple(Leaving(due("A", key=f"{FOLDER}{n}"), version("A", name=f"v{n}")) for n in range(9))
+    store, tried = Store(monkeypatch, every), iter(range(99))
+
+    def copy(*_: Any) -> None:
+        if next(tried) >= answers:
+            hang()
+
+    monkeypatch.setattr(landing_versions, "_MOST_HANGING", 3)
+    monkeypatch.setattr(landing_versions, "copy", copy)
+    with nullcontext() if answers == 9 else pytest.raises(StoreUnreachable, match="no answer"):
+        acting.clear(contract(archive_after="1d"), clearing_step(archive=True), lambda: None)
+    assert (next(tried), len(store.removed)) == (asked, 9 if answers == 9 else 0)
+
+
+def test_files_that_hang_and_others_that_are_refused_or_go_are_no_store_that_hangs(monkeypatch):
+    every = tuple(Leaving(due("A", key=f"{FOLDER}{n}"), version("A", name=f"v{n}")) for n in range(9))
+    store = Store(monkeypatch, every)
+    store.refuses = {("copy", f"v{n}") for n in (2, 5)}
+
+    def copy(one: Version, to: str) -> None:
+        store.act("copy", one.id, to)
+        if one.id in ("v0", "v1", "v3", "v4", "v6", "v7"):
+            hang()
+
+    monkeypatch.setattr(landing_versions, "_MOST_HANGING", 3)
+    monkeypatch.setattr(landing_versions, "copy", copy)
+    answer = acting.clear(contract(archive_after="1d"), clearing_step(archive=True), lambda: None)
+    assert (answer.counters["files"], answer.counters["failed"]) == (1, 8)
+
+
+def test_a_store_that_hangs_is_not_asked_for_each_file_that_was_cut_off(monkeypatch):
+    store, asked = Store(monkeypatch, ()), []
+    monkeypatch.setattr(landing_versions, "_MOST_HANGING", 3)
+    monkeypatch.setattr(landing_versions, "is_there", lambda key, _: asked.append(key) or hang())
+    monkeypatch.setattr(landing_gone, "begun", lambda _: [begun(f"v{n}") for n in range(9)])
+    with pytest.raises(StoreUnreachable, match="no answer"):
+        acting.settle_begun("bronze.events")
+    assert (len(asked), store.ended) == (3, [])
+
+
+@pytest.mark.parametrize(
+    ("copied", "refused", "noted"), [(True, False, True), (False, False, True), (True, True, False)]
+)
+def test_a_file_that_is_not_there_is_noted_with_its_copy(monkeypatch, copied, refused, noted):
+    """The ledger was restored from before the file was archived."""
+    rows: list[Gone] = []
+    store, copy = Store(monkeypatch, ONE_CORRECTED[-1:]), f"_archive/bronze.events/b1/{FOLDER}e"
+    store.there, store.refuses = {copy} if copied else set(), {("look", copy)} if refused else set()
+    monkeypatch.setattr(landing_gone, "note", rows.extend)
+    answer = acting.clear(contract(delete_after="1d"), clearing_step(), lambda: None)
+    to = f"s3://landing/{copy}" if copied else ""
+    assert [(row.state, row.archived_to, row.version) for row in rows] == ([("absent", to, "")] if noted else [])
+    assert answer.counters["absent"] == noted
 
 
 def test_a_step_leaves_alone_what_an_earlier_one_tried(monkeypatch):
@@ -275,9 +342,35 @@ def test_a_rollback_misses_only_files_that_are_in_force(monkeypatch):
 def test_what_was_begun_to_go_is_missed_where_it_is_not_there(monkeypatch, state, there, misses):
     row = begun("v1", state=state)
     monkeypatch.setattr(landing_gone, "taken_by", lambda _: [row])
+    monkeypatch.setattr(taken_files, "taken_by", lambda _: [])
     listing = Listing(NOW, [Object(f"{FOLDER}v1", there, 3, NOW), Object(f"{FOLDER}v10", "A", 3, NOW)])
     monkeypatch.setattr(landing, "listed", lambda _: listing)
-    assert len(planned._files_gone([])) == misses
+    assert len(planned._files_gone("bronze.events", [])) == misses
+
+
+@pytest.mark.parametrize(
+    ("there", "force", "misses"),
+    [
+        ([f"{FOLDER}_CLEARED"], "A", ["a.jsonl", "sub/b.jsonl"]),
+        (["events/_CLEARED"], "A", ["a.jsonl", "sub/b.jsonl"]),
+        ([f"{FOLDER}sub/_CLEARED", f"{FOLDER}sub/b.jsonl.gz"], "A", ["sub/b.jsonl"]),
+        ([f"{FOLDER}_CLEARED", KEY], "A", ["sub/b.jsonl"]),  # a correction of it, perhaps, which is taken then
+        ([f"{FOLDER}_CLEARED"], "B", []),  # others correct them, and are not undone
+        ([f"{FOLDER}_CLEARED_not", "events/2026-01-02/_CLEARED"], "A", []),  # its source took them away
+    ],
+)
+def test_what_landing_says_to_have_gone_is_missed_though_an_older_ledger_does_not_know_of_it(
+    monkeypatch, there, force, misses
+):
+    taken = [Known("b1", f"s3://landing/{key}", "A", 3, NOW) for key in (KEY, f"{FOLDER}sub/b.jsonl")]
+    monkeypatch.setattr(landing_gone, "taken_by", lambda _: [])
+    monkeypatch.setattr(taken_files, "taken_by", lambda _: taken)
+    monkeypatch.setattr(taken_files, "taken", lambda _, uris: {uri: [took(force), took("A")] for uri in uris})
+    objects = [Object(key, "C", 3, NOW) for key in there]
+    listed = lambda prefix: Listing(NOW, [one for one in objects if one.key.startswith(prefix)])  # noqa: E731
+    monkeypatch.setattr(landing_cleared, "listed", listed)
+    found = files_lost("bronze.events", planned._files_gone("bronze.events", []))
+    assert [one.uri.removeprefix(f"s3://landing/{FOLDER}") for one in found] == misses
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,9 @@ from lakehouse.contracts.load import Loaded
 from lakehouse.contracts.places import may_share
 from lakehouse.contracts.problems import Problem
 from lakehouse.intervals import Coverage, Interval
-from lakehouse.landing_versions import Version
-from lakehouse.ledger import batches, taken_files
-from lakehouse.ledger.landing_gone import Due
+from lakehouse.landing_versions import Patience, Version
+from lakehouse.ledger import batches, landing_gone, rollbacks, taken_files
+from lakehouse.ledger.landing_gone import Due, Passing, Span, Staying
 from lakehouse.maintenance import landing_files, landing_folders
 from lakehouse.maintenance.held import held_by
 from lakehouse.maintenance.landing_files import Clearing
@@ -141,8 +141,8 @@ def known(table, monkeypatch):
     return table
 
 
-def kept(main: Any, files: list[Due], others: dict[str, str] | None = None, **source: Any) -> list[str]:
-    found = landing_files._kept(contract(**source), files, main, others or {})
+def kept(main: Any, files: list[Due], **source: Any) -> list[str]:
+    found = landing_files._kept(contract(**source), files, main)
     return [found.get(file, "") for file in files]
 
 
@@ -155,27 +155,26 @@ def test_a_file_stays_whose_batch_or_interval_main_does_not_hold(known):
     assert kept(None, [due("A")]) == [landing_files.NOT_HELD]
 
 
-@pytest.mark.parametrize(
-    ("prefix", "stays"), [("events/", True), ("events/2026-01-01/a", True), ("", True), ("events_2/", False)]
-)
-def test_a_file_stays_whose_name_begins_like_those_of_another_dataset(known, prefix, stays):
-    told = "bronze.others may read them, too; give it a folder of its own"
-    assert kept(known, [due("A")], {"bronze.others": prefix}) == [told if stays else ""]
-    path = "new/{interval:%Y-%m-%d}/"
-    assert kept(known, [due("A")], {"bronze.others": prefix}, path=path) == [told if stays else ""], "it moved on"
-
-
 def test_other_datasets_are_all_but_the_dataset_itself():
     three = (contract(), contract("bronze.same"), contract("bronze.x", "x/y{interval:%F}/"))
     everything = Loaded({one.dataset: one for one in three}, ())
-    assert landing_files._others(contract(), everything) == {"bronze.same": "events/", "bronze.x": "x/y"}
+    told = {"s3://landing/events/": "bronze.same", "s3://landing/x/y": "bronze.x"}
+    assert landing_files._others(contract(), everything) == told
 
 
-@pytest.mark.parametrize(("malformed", "why"), [(0, ""), (2, landing_files.UNREAD), (None, landing_files.UNCOUNTED)])
-def test_a_file_that_was_not_read_as_a_whole_is_archived_and_never_deleted(known, malformed, why):
-    files = [due("A", malformed=malformed)]
-    assert kept(known, files, delete_after="1d") == [why]
-    assert kept(known, files, archive_after="1d") == [""]
+def test_files_are_passed_over_that_others_may_read_and_whose_only_whole_copy_they_are(monkeypatch):
+    asked: list[Passing] = []
+    known = [Staying("s3://landing/events/", True, 4), Staying("", True, 2), Staying("", False, 1)]
+    monkeypatch.setattr(landing_gone, "staying", lambda *given: asked.append(given[-1]) or known)
+    monkeypatch.setattr(landing_gone, "due", lambda *given: asked.append(given[-1]) or [])
+    others = Loaded({one.dataset: one for one in (contract(), contract("bronze.same"))}, ())
+    monkeypatch.setattr(landing_files, "loaded", lambda: others)
+    found = landing_files.clearing(contract(delete_after="1d"), Span(NOW))
+    told = "bronze.same may read them, too; give it a folder of its own"
+    assert found == Clearing(staying=Counter({told: 4, landing_files.UNREAD: 2, landing_files.UNCOUNTED: 1}))
+    landing_files.clearing(contract(archive_after="1d"), Span(NOW))
+    passing = Passing(("s3://landing/events/",), unread=True)
+    assert asked == [passing, passing, *[passing._replace(unread=False)] * 2]
 
 
 @pytest.mark.parametrize("name", ["_part/a.jsonl", ".a.jsonl", "done.txt", "sub/done.txt"])
@@ -242,12 +241,14 @@ def test_main_holds_no_batch_whose_rows_are_gone_though_its_version_has_expired(
         ("", ""),
         ("problems", landing_files.UNREADABLE),
         ("unsettled", landing_files.UNCONFIRMED),
+        ("unfinished", landing_files.UNFINISHED),
         ("unversioned", landing_files.NO_VERSIONS),
     ],
 )
 def test_nothing_goes_where_something_is_not_known(monkeypatch, tmp_path, wrong, why):
     problems = (Problem(tmp_path / "x.yaml", "", "is no YAML"),) if wrong == "problems" else ()
     monkeypatch.setattr(batches, "unsettled", lambda _: [1] if wrong == "unsettled" else [])
+    monkeypatch.setattr(rollbacks, "unfinished", lambda _: [1] if wrong == "unfinished" else [])
     monkeypatch.setattr(landing_versions, "are_kept", lambda: wrong != "unversioned")
     assert landing_files._refusal(contract(), Loaded({}, problems)) == why
 
@@ -257,6 +258,7 @@ def test_a_store_that_does_not_say_whether_it_keeps_versions_stops_this_alone(mo
         raise StoreUnreachable("the object store failed: AccessDenied. Ask for it")
 
     monkeypatch.setattr(batches, "unsettled", lambda _: [])
+    monkeypatch.setattr(rollbacks, "unfinished", lambda _: [])
     monkeypatch.setattr(landing_versions, "are_kept", refused)
     assert landing_files._refusal(contract(), Loaded({}, ())) == "the object store failed: AccessDenied"
 
@@ -281,11 +283,11 @@ def test_only_folders_with_files_that_are_due_are_listed_and_only_until_there_is
         for folder, of in zip(folders, days, strict=True)
         for n in range(3)
     ]
-    found, _, left = landing_folders.looked_at(contract(), files, 4)
+    found, _, left = landing_folders.looked_at(contract(), files, 4, Patience())
     assert listed == folders[:2]
     assert (len(found), left) == (6, True)
     listed.clear()
-    found, _, left = landing_folders.looked_at(contract(), files, 99)
+    found, _, left = landing_folders.looked_at(contract(), files, 99, Patience())
     assert sorted(listed) == sorted(folders), "a file from before the path was another one has its own folder"
     assert (len(found), left) == (12, False)
 
@@ -299,7 +301,7 @@ def test_a_folder_that_cannot_be_listed_keeps_no_other_from_its_turn(monkeypatch
     monkeypatch.setattr(landing_versions, "versions", listing)
     monkeypatch.setattr(taken_files, "taken", lambda _, uris: {uri: [took("A")] for uri in uris})
     files = [due("A"), due("A", key="elsewhere/a")]
-    found, staying, _ = landing_folders.looked_at(contract(), files, 9)
+    found, staying, _ = landing_folders.looked_at(contract(), files, 9, Patience())
     assert [one.file for one in found] == files[1:]
     assert staying == {"the object store failed": 1}
 
@@ -327,6 +329,14 @@ def test_files_go_in_slices_that_say_how_many_and_why():
     assert len(cleared(asked, Clearing(leaving(5, size=300 << 20)), NOW)[0]) == 5, "no more than slice_mb at once"
 
 
+def test_versions_of_one_file_are_told_as_one():
+    two = (Leaving(due("A"), version("A")), Leaving(due("B"), version("B", current=True)), Leaving(due("C"), None))
+    ((step,), _) = cleared(contract(delete_after="1d"), Clearing(two), NOW)
+    assert step.reason.startswith("1 landing files, 6 bytes, are past")
+    assert "not there any more" not in step.reason
+    assert step.files == 3, "so many versions it may take"
+
+
 def test_files_that_are_deleted_are_said_to_be():
     ((step,), _) = cleared(contract(delete_after="0s"), Clearing(leaving(1)), NOW)
     assert (step.archive, step.bytes, step.taken_before) == (False, 0, NOW)
@@ -341,8 +351,10 @@ def test_files_that_stay_are_told_once_with_the_reason():
     assert held == [
         f"2 {past}, and stay: {BENEATH}",
         f"1 {past}, and stay: {NOT_IN_FORCE}",
-        f"more {past}; they have their turn in the next window",
+        f"more {past}, and wait behind those that stay",
     ]
+    _, held = cleared(contract(delete_after="1d"), Clearing(leaving(1), later=True), NOW)
+    assert held == [f"more {past}; they have their turn in the next window"]
 
 
 def test_files_that_others_took_away_are_noted():

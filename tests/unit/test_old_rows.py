@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
@@ -16,13 +17,14 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import DateType, NestedField, StringType
 
 from lakehouse import plan
-from lakehouse.batch import TableWrite
+from lakehouse.batch import Batch, TableWrite
 from lakehouse.contracts import contract
 from lakehouse.contracts.keeping import Retention
-from lakehouse.intervals import Coverage, shown
-from lakehouse.ledger import taken_files
+from lakehouse.intervals import Coverage, Interval, shown
+from lakehouse.ledger import batches, taken_files
 from lakehouse.maintenance import old_rows, readers
 from lakehouse.maintenance.old_rows import NotOnlyOldRows, ended, going, let_go, limit
+from lakehouse.settings import settings
 from tests.unit import iceberg_tables
 from tests.unit.contract_folder import BRONZE, GOLD, SILVER, problems
 from tests.unit.iceberg_tables import DAY, append, midnight
@@ -33,6 +35,14 @@ ORDERS = contract("bronze.orders")
 KEEPING = ORDERS.model_copy(update={"retention": Retention.model_validate({"snapshots": "7d", "rows": "100d"})})
 FIRST_KEPT = date(2026, 3, 7)
 NAME = "silver.orders"  # as the tests' catalog has it; what it is like is bronze
+
+
+@pytest.fixture(autouse=True)
+def taken(monkeypatch) -> list[Batch]:
+    """What the ledger knows as published."""
+    known: list[Batch] = []
+    monkeypatch.setattr(batches, "published", lambda _: known)
+    return known
 
 
 def test_rows_are_kept_for_so_many_days():
@@ -74,6 +84,31 @@ def test_rows_are_as_old_as_the_end_of_their_interval(schedule, zone, kept, now,
     assert str(limit(found, "bronze.orders", datetime.fromisoformat(f"{now}Z"))) == before
 
 
+def of(first: date, last: date, zone: str = "UTC") -> Batch:
+    """A batch whose interval begins and ends with these days."""
+    ends = (datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(zone)) for day in (first, last + timedelta(1)))
+    return Batch.model_construct(interval_start=next(ends).astimezone(UTC), interval_end=next(ends).astimezone(UTC))
+
+
+FEBRUARY = of(date(2026, 2, 1), date(2026, 2, 28))
+
+
+@pytest.mark.parametrize(
+    ("batch", "now", "before"),
+    [
+        (FEBRUARY, NOW - timedelta(days=20), "2026-02-01"),  # of 100 days before that, its last is not over
+        (FEBRUARY, datetime(2026, 6, 8, 23, tzinfo=UTC), "2026-02-01"),
+        (FEBRUARY, datetime(2026, 6, 9, tzinfo=UTC), "2026-03-01"),
+        (of(FIRST_KEPT, FIRST_KEPT, "Europe/Berlin"), NOW, "2026-03-06"),  # it began on the day before, by UTC
+        (of(FIRST_KEPT, FIRST_KEPT, "Europe/Berlin"), NOW + timedelta(days=1), "2026-03-08"),
+        (of(FIRST_KEPT, FIRST_KEPT), NOW, "2026-03-07"),
+    ],
+)
+def test_what_was_taken_under_another_schedule_is_as_old_as_its_own_interval(taken, batch, now, before):
+    taken += [of(date(2026, 1, 1), date(2026, 1, 31)), batch]
+    assert str(limit(KEEPING, "bronze.orders", now)) == before
+
+
 @pytest.mark.parametrize(
     ("schedule", "zone"),
     [("0 17 * * *", "America/Los_Angeles"), ("@hourly", "America/New_York"), ("@daily", "Asia/Tokyo")],
@@ -92,6 +127,19 @@ def test_an_interval_that_is_missing_holds_the_rows_wherever_its_day_begins(monk
         assert told == f"bronze.orders has yet to take {shown(hole, zone)}"
     monkeypatch.setattr(readers, "coverage", lambda _: Coverage.of(every))
     assert list(readers._holes(source, FIRST_KEPT, end.date())) == []
+
+
+@pytest.mark.parametrize(
+    ("floor", "held"), [("", True), ("2025-01-01", True), ("2026-03-08", False), ("2026-03-07", True)]
+)
+def test_an_interval_that_no_run_is_made_for_holds_no_rows(monkeypatch, floor, held):
+    """The 7th and all before it are missing."""
+    monkeypatch.setenv("LAKEHOUSE_START", floor)
+    settings.cache_clear()
+    every = Interval(midnight(date(2026, 3, 8)), midnight(date(2026, 3, 20)))
+    monkeypatch.setattr(readers, "table", lambda _: None)
+    monkeypatch.setattr(readers, "coverage", lambda _: Coverage.of([every]))
+    assert bool(list(readers._holes(ORDERS, None, date(2026, 3, 10)))) is held
 
 
 def test_a_change_may_name_the_local_time_of_any_zone(monkeypatch):
@@ -282,14 +330,15 @@ def test_parts_of_days_are_refused(tmp_path):
 
 OTHER_INTERVALS = (
     "silver.events has other intervals, and one of them could lose a part of its records; give both the same schedule "
-    "and timezone, or remove rows"
+    "and timezone, or remove rows, which brings back none that went"
 )
 NO_TIME = (
     "silver.events cannot tell a record that is newer than all that went; make a timestamp the first of its newest_by, "
-    "or remove rows"
+    "or remove rows, which brings back none that went"
 )
-OWN_GATE = "a gate of bronze.events needs all rows of bronze.events; remove the gate, or rows"
-A_GATE = "a gate of silver.events needs all rows of bronze.events; remove the gate, or rows"
+NONE_BACK = "remove the gate, or rows, which brings back none that went"
+OWN_GATE = f"a gate of bronze.events needs all rows of bronze.events; {NONE_BACK}"
+A_GATE = f"a gate of silver.events needs all rows of bronze.events; {NONE_BACK}"
 
 
 @pytest.mark.parametrize(
@@ -330,8 +379,8 @@ def test_rows_that_gold_reads_must_stay(tmp_path):
         "rebuild: {day: silver.events.seen_at}\n", ""
     )
     found = problems(tmp_path, {"bronze/events.yaml": BRONZE + ROWS, "gold/daily.yaml": direct})
-    told = "gold.daily reads bronze.events as a whole, and would forget old rows; remove rows"
-    assert f"bronze/events.yaml: retention.rows: {told}" in found
+    told = "gold.daily reads bronze.events as a whole, and would forget old rows; remove rows, which brings back none"
+    assert f"bronze/events.yaml: retention.rows: {told} that went" in found
 
 
 def test_rows_may_go_where_all_readers_can_live_with_it(tmp_path):

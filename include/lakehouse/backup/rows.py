@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,13 @@ def published() -> str:
     """Stands for all batches and rollbacks and their states: it changes when one of them does."""
     with engine().connect() as connection:
         return _published(connection)
+
+
+def cleared() -> tuple[int, datetime | None]:
+    """Stands for the landing files that went: it changes when one more is about to."""
+    with engine().connect() as connection:
+        count, last = connection.execute(select(func.count(), func.max(landing_gone.c.at))).one()
+        return count, last
 
 
 def fill(folder: Path, written: dict[str, Rows], known: str) -> bool:

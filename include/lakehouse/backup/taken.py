@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -32,12 +32,17 @@ class NeverStill(LakehouseError):
     """Something changed each time while it was looked at."""
 
 
+class _Changed(Exception):
+    """What was read does not belong together."""
+
+
 def take(folder: Path, *, objects: bool, tell: Tell) -> tuple[Path, Backup]:
     """One more backup in the folder; returns where it is and what it holds.
 
     Ledger and catalog cannot be read at one moment. The ledger is read first, the catalog after it, and the ledger
     once more: if no batch changed its state in between, they belong together. A publish that was half done then is
-    what it would be after a crash, and its next try settles it.
+    what it would be after a crash, and its next try settles it. The store is listed at a moment at which no landing
+    file goes: each is noted before.
     """
     at = now().astimezone(UTC)
     place = folder / at.strftime("%Y-%m-%dT%H%M%SZ")
@@ -54,40 +59,49 @@ def take(folder: Path, *, objects: bool, tell: Tell) -> tuple[Path, Backup]:
 
 def _cut(folder: Path, begun: Path, at: datetime, *, objects: bool, tell: Tell) -> Backup:
     for _ in range(TRIES):
-        ledger, known = rows.dump(begun / "ledger")
         try:
-            tables = _tables()
-        except NoSuchTableError:
-            continue  # dropped while it was listed
-        if rows.published() != known:
-            tell("a batch was published meanwhile; looking again")
-            continue
-        try:
-            files, copied = _held(tables, folder, begun, objects=objects, tell=tell)
+            return _look(folder, begun, at, objects=objects, tell=tell)
+        except _Changed as change:
+            tell(f"{change}; looking again")
         except (FileNotFoundError, ClientError) as error:
             if isinstance(error, ClientError) and error.response["Error"]["Code"] not in _GONE:
                 raise StoreUnreachable(f"the object store at {settings().s3_endpoint} refuses: {error}") from error
             tell(f"maintenance took a file away meanwhile ({error}); looking again")
-            continue
-        return Backup(
-            at=at.isoformat(timespec="seconds"),
-            code=code_version(),
-            namespaces=_namespaces(),
-            tables=tables,
-            files=files,
-            ledger=ledger,
-            published=known,
-            objects=copied,
-        )
-    raise NeverStill(f"in {TRIES} tries something was published or dropped each time: try at a quieter hour.")
+    raise NeverStill(f"in {TRIES} tries something was published, dropped or removed each time: try at a quieter hour.")
 
 
-def _held(tables: dict[str, str], folder: Path, begun: Path, *, objects: bool, tell: Tell) -> tuple[int, int | None]:
-    """Count the files that the tables name, all of which must be there; and copy the objects, if asked to."""
+def _look(folder: Path, begun: Path, at: datetime, *, objects: bool, tell: Tell) -> Backup:
+    """One cut, if nothing happens meanwhile."""
+    cleared = rows.cleared()
+    ledger, known = rows.dump(begun / "ledger")
+    try:
+        tables = _tables()
+    except NoSuchTableError as error:
+        raise _Changed("a table was dropped while they were listed") from error
+    if rows.published() != known:
+        raise _Changed("a batch was published meanwhile")
     tell(f"{len(tables)} tables")
     listed = list(present())
-    there = {one.uri for one in listed}
-    named = set(whole(tables, there))
+    if rows.cleared() != cleared:  # the ledger would not know of a file that is not there any more
+        raise _Changed("landing files went meanwhile")
+    files, copied = _held(tables, listed, folder, begun, objects=objects, tell=tell)
+    return Backup(
+        at=at.isoformat(timespec="seconds"),
+        code=code_version(),
+        namespaces=_namespaces(),
+        tables=tables,
+        files=files,
+        ledger=ledger,
+        published=known,
+        objects=copied,
+    )
+
+
+def _held(
+    tables: dict[str, str], listed: Sequence[Object], folder: Path, begun: Path, *, objects: bool, tell: Tell
+) -> tuple[int, int | None]:
+    """Count the files that the tables name, all of which must be there; and copy the objects, if asked to."""
+    named = set(whole(tables, {one.uri for one in listed}))
     tell(f"{len(named):,} files named by their versions, all there")
     if not objects:
         return len(named), None

@@ -21,6 +21,7 @@ from lakehouse.errors import LakehouseError, suggest
 from lakehouse.settings import settings
 
 LAYERS_FILE = "layers.yaml"
+_NONE_BACK = ", which brings back none that went"  # what was read as a whole lacks them then, too
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,7 @@ def _of_others(
         yield from _rebuild_columns(contract, found)
     yield from _gates_elsewhere(contract, found, known)
     if contract.retention.rows:
-        yield from (("retention.rows", message) for message in readers_of_what_goes(contract, found.values()))
+        yield from (("retention.rows", told + _NONE_BACK) for told in readers_of_what_goes(contract, found.values()))
     if isinstance(contract, Bronze) and contract.source.kept is not None:
         yield from _shared_files(contract, found)
     if circle := _circle(contract.dataset, found):

@@ -12,9 +12,12 @@ _CALLED = frozenset(
         *("now", "curdate", "current_time", "current_timezone", "current_user", "user", "session_user"),
         *("rand", "randn", "random", "randstr", "uniform", "uuid", "shuffle"),
         *("monotonically_increasing_id", "spark_partition_id", "input_file_name"),
+        *("reflect", "java_method", "try_reflect"),
     }
 )
 _ASKED_BARE = frozenset({"unix_timestamp"})  # only without an argument
+# As in DATE 'today', which Spark reads when the query is made.
+_SPOKEN = re.compile(r"\b(?:date|timestamp(?:_ltz|_ntz)?)\s*'\s*(now|today|tomorrow|yesterday)\b", re.IGNORECASE)
 _PASSED_OVER = r"""--[^\n]* | /\*.*?\*/ | [rR]?'(?:[^'\\]|\\.)*' | [rR]?"(?:[^"\\]|\\.)*" | `[^`]+`"""
 _TOKEN = re.compile(
     rf"(?: {_PASSED_OVER} ) | (?<![\w.])(?P<word> [^\W\d]\w* ) (?P<call> \s*\( (?P<bare> \s*\) )? )?",
@@ -24,8 +27,8 @@ _TOKEN = re.compile(
 
 def unsteady(sql: str) -> Iterator[str]:
     """The functions that the SQL uses and that may say something else the next time, each once."""
-    found = dict.fromkeys(token["word"] for token in _TOKEN.finditer(sql) if token["word"] and _is_unsteady(token))
-    yield from found
+    called = [token["word"] for token in _TOKEN.finditer(sql) if token["word"] and _is_unsteady(token)]
+    yield from dict.fromkeys([*called, *(spoken[1] for spoken in _SPOKEN.finditer(sql))])
 
 
 def _is_unsteady(token: re.Match[str]) -> bool:

@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import delete, func, or_, select, text, update
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import delete, func, literal, or_, select, text, update
+from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
 
-from lakehouse.batch import BEGINNING, INTENT, PUBLISHED, UNDONE, Batch, TakenFile
+from lakehouse.batch import BEGINNING, INTENT, PUBLISHED, STANDING, UNDONE, Batch, TakenFile
 from lakehouse.intervals import Coverage, Interval
 from lakehouse.ledger.database import batches, engine, inputs
 from lakehouse.naming import layer_of
@@ -20,15 +20,22 @@ def _row(batch: Batch) -> dict[str, Any]:
     return {**batch.model_dump(mode="json", exclude={*times, "published_at"}), **times}
 
 
-def intend(batch: Batch, files: Iterable[TakenFile] = ()) -> None:
-    """Write down that this batch is about to be published, with the inputs it takes."""
+def intend(batch: Batch, files: Iterable[TakenFile] = ()) -> bool:
+    """Write down that this batch is about to be published, with the inputs it takes.
+
+    False, and nothing is written, where another try of it has been published or is about to be.
+    """
     row = {**_row(batch), "state": INTENT, "intended_at": func.now(), "published_at": None}
     taken = [{"batch_id": batch.batch_id, "dataset": batch.dataset, **f.model_dump()} for f in files]
+    free = or_(batches.c.state.not_in(STANDING), batches.c.attempt == batch.attempt)
+    write = insert(batches).values(row).on_conflict_do_update(index_elements=["batch_id"], set_=row, where=free)
     with engine().begin() as connection:
-        connection.execute(insert(batches).values(row).on_conflict_do_update(index_elements=["batch_id"], set_=row))
+        if not connection.execute(write).rowcount:
+            return False
         if taken:  # of an earlier try nothing is kept: what this one read counts
             connection.execute(delete(inputs).where(inputs.c.batch_id == batch.batch_id))
             connection.execute(insert(inputs), taken)
+    return True
 
 
 def settle(batch_id: str, state: str, measures: Mapping[str, float] | None = None) -> None:
@@ -116,6 +123,14 @@ def runs_of(batch_ids: Collection[str]) -> dict[str, str]:
     statement = select(batches.c.batch_id, batches.c.run).where(batches.c.batch_id.in_(batch_ids))
     with engine().connect() as connection:
         return {row.batch_id: row.run for row in connection.execute(statement)}
+
+
+def mark(dataset: str) -> str:
+    """What is another whenever a batch of the dataset begins, ends or is undone."""
+    known = func.concat(batches.c.batch_id, batches.c.state, batches.c.intended_at)
+    every = func.md5(func.string_agg(known, aggregate_order_by(literal(","), batches.c.batch_id)))
+    with engine().connect() as connection:
+        return str(connection.execute(select(every).where(batches.c.dataset == dataset)).scalar())
 
 
 def by_id(batch_ids: Collection[str]) -> list[Batch]:

@@ -6,7 +6,20 @@ from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Exists, Row, Select, Subquery, delete, func, literal, select, tuple_
+from sqlalchemy import (
+    ColumnElement,
+    Exists,
+    Row,
+    Select,
+    Subquery,
+    case,
+    delete,
+    func,
+    literal,
+    or_,
+    select,
+    tuple_,
+)
 from sqlalchemy.dialects.postgresql import insert
 
 from lakehouse.batch import PUBLISHED
@@ -39,6 +52,24 @@ class Span(NamedTuple):
     begun: bool = True
 
 
+class Passing(NamedTuple):
+    """Files that stay by what the ledger alone knows of them, and that nobody has to look at."""
+
+    under: tuple[str, ...] = ()  # whose addresses begin so
+    unread: bool = False  # of which something could not be read, or was not counted
+
+
+NOTHING = Passing()
+
+
+class Staying(NamedTuple):
+    """So many files that stay: for the address that theirs begin with, or else for what could not be read."""
+
+    under: str
+    counted: bool
+    files: int
+
+
 class Gone(NamedTuple):
     """A version of a file that went, or is about to."""
 
@@ -56,23 +87,20 @@ class Gone(NamedTuple):
 _KEY = (gone.c.dataset, gone.c.batch_id, gone.c.uri, gone.c.version)
 
 
-def due(dataset: str, within: str, span: Span, limit: int, after: Due | None = None) -> list[Due]:
+def due(
+    dataset: str, within: str, span: Span, limit: int, after: Due | None = None, passing: Passing = NOTHING
+) -> list[Due]:
     """The dataset's files under an address that were taken in that time and have not gone, oldest first.
 
     A file whose bytes several batches took is as old as the newest of them. `after`: only those behind this one.
     """
-    old = _published(dataset).where(batches.c.published_at <= span.before)
-    since = after.taken_at if after else span.since
-    if since is not None:
-        old = old.where(batches.c.published_at >= since)
-    by = old.subquery("taken_by")
+    by = _old(dataset, span, after).subquery("taken_by")
     place = (by.c.published_at, inputs.c.uri, inputs.c.batch_id)
     known = (inputs.c.uri, inputs.c.etag, inputs.c.bytes, inputs.c.batch_id, inputs.c.malformed)
     page = (
         select(*known, by.c.published_at)
         .join(by, by.c.batch_id == inputs.c.batch_id)
-        .where(inputs.c.dataset == dataset, inputs.c.uri.startswith(within, autoescape=True))
-        .where(~_over(dataset, span.begun), ~_taken_again(dataset, by))
+        .where(*_are_due(dataset, within, span, by), *(~one for one in _passed(passing)))
         .order_by(*place)
         .limit(limit)
     )
@@ -86,6 +114,42 @@ def due(dataset: str, within: str, span: Span, limit: int, after: Due | None = N
     with engine().connect() as connection:
         rows = connection.execute(whole.order_by(few.c.published_at, few.c.uri, few.c.batch_id))
         return [_due(row) for row in rows]
+
+
+def staying(dataset: str, within: str, span: Span, passing: Passing) -> list[Staying]:
+    """How many files would be due, and are passed over."""
+    if not (stay := _passed(passing)):
+        return []
+    by = _old(dataset, span).subquery("taken_by")
+    begins = [(inputs.c.uri.startswith(one, autoescape=True), literal(one)) for one in passing.under]
+    why = case(*begins, else_="") if begins else literal("")
+    each = (
+        select(why.label("under"), inputs.c.malformed.is_not(None).label("counted"), inputs.c.uri)
+        .join(by, by.c.batch_id == inputs.c.batch_id)
+        .where(*_are_due(dataset, within, span, by), or_(*stay))
+        .subquery()
+    )
+    reasons = (each.c.under, each.c.counted)
+    statement = select(*reasons, func.count(each.c.uri.distinct())).group_by(*reasons)
+    with engine().connect() as connection:
+        return [Staying(under, bool(known), files) for under, known, files in connection.execute(statement)]
+
+
+def _old(dataset: str, span: Span, after: Due | None = None) -> Select[Any]:
+    """The batches of that time."""
+    old = _published(dataset).where(batches.c.published_at <= span.before)
+    since = after.taken_at if after else span.since
+    return old if since is None else old.where(batches.c.published_at >= since)
+
+
+def _are_due(dataset: str, within: str, span: Span, by: Subquery) -> list[ColumnElement[bool]]:
+    mine = [inputs.c.dataset == dataset, inputs.c.uri.startswith(within, autoescape=True)]
+    return [*mine, ~_over(dataset, span.begun), ~_taken_again(dataset, by)]
+
+
+def _passed(passing: Passing) -> list[ColumnElement[bool]]:
+    begins = [inputs.c.uri.startswith(one, autoescape=True) for one in passing.under]
+    return [*begins, *([func.coalesce(inputs.c.malformed, 1) != 0] if passing.unread else [])]
 
 
 def _due(row: Row[Any]) -> Due:

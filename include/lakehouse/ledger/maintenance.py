@@ -11,7 +11,7 @@ from lakehouse.health.model import TableHealth
 from lakehouse.ledger.database import engine
 from lakehouse.ledger.database import maintenance as history
 
-BEGUN, DONE, REFUSED, UNSEEN = "begun", "done", "refused", "failed to look"
+BEGUN, DONE, REFUSED, UNSEEN, PUT_OFF = "begun", "done", "refused", "failed to look", "put off"
 _LOOKS_AGAIN = timedelta(days=1)  # after a look that failed, and may have cost as much as one that did not
 
 
@@ -51,6 +51,18 @@ def last_done(table: str) -> dict[str, datetime]:
     )
     with engine().connect() as connection:
         return {row.operation: row.at for row in connection.execute(statement)}
+
+
+def was_put_off(table: str, operation: str) -> bool:
+    """Whether the operation had to wait for somebody when it was last tried."""
+    statement = (
+        select(history.c.outcome)
+        .where(history.c.table_name == table, history.c.operation == operation)
+        .order_by(history.c.id.desc())
+        .limit(1)
+    )
+    with engine().connect() as connection:
+        return str(connection.execute(statement).scalar() or "").startswith(f"{PUT_OFF}: ")
 
 
 def recent(table: str | None, limit: int) -> list[dict[str, Any]]:

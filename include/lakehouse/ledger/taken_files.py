@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from datetime import UTC, date, datetime, time
 from typing import Any, NamedTuple
 
-from sqlalchemy import func, or_, select, tuple_
+from sqlalchemy import case, func, or_, select, tuple_
 
 from lakehouse.batch import PUBLISHED, UNDONE, Corrections, InputFile, TakenFile
 from lakehouse.corrected import Version, corrections_of
@@ -20,6 +20,16 @@ class Took(NamedTuple):
     etag: str
     bytes: int
     batch_id: str
+
+
+class Known(NamedTuple):
+    """A file as a batch took it, and when."""
+
+    batch_id: str
+    uri: str
+    etag: str
+    bytes: int
+    at: datetime
 
 
 def _versions(dataset: str) -> Any:
@@ -60,13 +70,45 @@ def taken(dataset: str, uris: Collection[str]) -> dict[str, list[Took]]:
     return found
 
 
-def took_from(dataset: str, address: str) -> bool:
-    """Whether a batch is known that took a file from under an address, published, or undone since."""
-    statement = select(inputs.c.uri).join(batches, batches.c.batch_id == inputs.c.batch_id)
-    mine = (inputs.c.dataset == dataset, inputs.c.uri.startswith(address, autoescape=True))
+def took_from(address: str, dataset: str = "") -> bool:
+    """Whether a batch is known, of one dataset or of any, that took a file from under an address; undone ones count."""
+    mine = (inputs.c.uri.startswith(address, autoescape=True), *([inputs.c.dataset == dataset] if dataset else []))
+    known = select(inputs.c.uri).join(batches, batches.c.batch_id == inputs.c.batch_id)
     with engine().connect() as connection:
-        known = statement.where(*mine, batches.c.state.in_([PUBLISHED, UNDONE])).limit(1)
-        return connection.execute(known).first() is not None
+        found = connection.execute(known.where(*mine, batches.c.state.in_([PUBLISHED, UNDONE])).limit(1))
+        return found.first() is not None
+
+
+def undone_under(dataset: str, address: str) -> list[str]:
+    """The files under an address that batches took which were all undone since."""
+    published = func.max(case((batches.c.state == PUBLISHED, 1), else_=0))
+    statement = (
+        select(inputs.c.uri)
+        .join(batches, batches.c.batch_id == inputs.c.batch_id)
+        .where(inputs.c.dataset == dataset, inputs.c.uri.startswith(address, autoescape=True))
+        .where(batches.c.state.in_([PUBLISHED, UNDONE]))
+        .group_by(inputs.c.uri)
+        .having(published == 0)
+    )
+    with engine().connect() as connection:
+        return list(connection.execute(statement).scalars())
+
+
+def taken_under(address: str) -> list[Known]:
+    """What published batches took from under an address, of whichever dataset."""
+    return _known(batches.c.state == PUBLISHED, inputs.c.uri.startswith(address, autoescape=True))
+
+
+def taken_by(batch_ids: Collection[str]) -> list[Known]:
+    """What these batches took."""
+    return _known(inputs.c.batch_id.in_(batch_ids)) if batch_ids else []
+
+
+def _known(*conditions: Any) -> list[Known]:
+    columns = (inputs.c.batch_id, inputs.c.uri, inputs.c.etag, inputs.c.bytes, batches.c.intended_at)
+    statement = select(*columns).join(batches, batches.c.batch_id == inputs.c.batch_id).where(*conditions)
+    with engine().connect() as connection:
+        return [Known(*row) for row in connection.execute(statement)]
 
 
 def known_content(dataset: str, files: Collection[InputFile], within: Interval | None) -> dict[str, str]:

@@ -20,14 +20,13 @@ from lakehouse.contracts.model import Bronze
 from lakehouse.errors import LakehouseError
 from lakehouse.jobs import Maintained
 from lakehouse.landing_bucket import key_of, place
-from lakehouse.landing_versions import Version
+from lakehouse.landing_versions import Patience, Version
 from lakehouse.ledger import landing_gone
 from lakehouse.ledger.landing_gone import ABSENT, BEGUN, DONE, Gone, Span
 from lakehouse.maintenance.landing_files import clearing
 from lakehouse.maintenance.landing_folders import Leaving, folder_of
 from lakehouse.maintenance.step import Step
 from lakehouse.naming import ARCHIVE, CLEARED
-from lakehouse.store import is_away
 from lakehouse.wording import first_sentence
 
 log = logging.getLogger(__name__)
@@ -49,13 +48,14 @@ class _Tries:
     """What the store did; a file for which it failed is not touched again, nor any version of it."""
 
     failed: dict[str, str] = field(default_factory=dict)  # by file, why
+    patience: Patience = field(default_factory=Patience)
 
     def each(self, given: Sequence[Going], act: Callable[[Going], None]) -> list[Going]:
         """Those for which it went well."""
         todo = [one for one in given if one.row.uri not in self.failed]
-        fared = list(zip(todo, _each(todo, lambda one: _failure(act, one)), strict=True))
-        self.failed |= {one.row.uri: why for one, why in fared if why}
-        return [one for one, why in fared if not why]
+        fared = list(zip(todo, _each(todo, lambda one: _tried(lambda: act(one), self.patience)), strict=True))
+        self.failed |= {one.row.uri: came for one, came in fared if isinstance(came, str)}
+        return [one for one, came in fared if not isinstance(came, str)]
 
 
 def clear(contract: Bronze, step: Step, still_ours: Callable[[], None]) -> Maintained:
@@ -66,19 +66,33 @@ def clear(contract: Bronze, step: Step, still_ours: Callable[[], None]) -> Maint
     span = Span(step.taken_before, step.taken_from, begun=False)
     leaving = clearing(contract, span, step.files).leaving
     still_ours()
-    absent = [_row(contract.dataset, one, ABSENT) for one in leaving if one.version is None]
+    tries = _Tries()
+    absent = _absent(contract, [one for one in leaving if one.version is None], tries.patience)
     landing_gone.note(absent)
     going = list(_about_to_go(contract, step, leaving))
     landing_gone.note([one.row for one in going])
-    tries = _Tries()
     gone = _go(contract, step, going, tries, still_ours)
     left = {_bytes_of(one.row) for one in set(going) - set(gone)}
     landing_gone.note([one.row._replace(state=DONE) for one in gone if _bytes_of(one.row) not in left])
     landing_gone.forget([one.row for one in gone if _bytes_of(one.row) in left])
-    size = sum(one.row.bytes for one in gone)
-    counters = {"files": len(gone), "bytes": size, "absent": len(absent), "failed": len(tries.failed)}
-    failure = next(iter(tries.failed.values()), "")
-    return Maintained(counters=counters, files=tuple(one.row.uri for one in gone), failure=failure)
+    files = tuple(dict.fromkeys(one.row.uri for one in gone))
+    size, missing = sum(one.row.bytes for one in gone), len({row.uri for row in absent})
+    counters = {"files": len(files), "bytes": size, "absent": missing, "failed": len(tries.failed)}
+    return Maintained(counters=counters, files=files, failure=next(iter(tries.failed.values()), ""))
+
+
+def _absent(contract: Bronze, leaving: Sequence[Leaving], patience: Patience) -> list[Gone]:
+    """Files that are not there any more; of which the store does not tell, they are as due as before.
+
+    Where the archive has a copy, an earlier turn took the file away, and the ledger was restored since.
+    """
+
+    def noted(one: Leaving) -> Gone:
+        row = _row(contract.dataset, one, ABSENT, archive=True)
+        return row if landing_versions.is_there(key_of(row.archived_to)) else row._replace(archived_to="")
+
+    found = _each(leaving, lambda one: _tried(lambda: noted(one), patience))
+    return [row for row in found if isinstance(row, Gone)]
 
 
 def _about_to_go(contract: Bronze, step: Step, leaving: Sequence[Leaving]) -> Iterator[Going]:
@@ -124,7 +138,8 @@ def settle_begun(dataset: str) -> None:
     """
     if not (cut_off := landing_gone.begun(dataset)):
         return
-    now = list(zip(cut_off, _each(cut_off, _found), strict=True))
+    patience = Patience()
+    now = list(zip(cut_off, _each(cut_off, lambda row: _found(row, patience)), strict=True))
     unknown = {_bytes_of(row) for row, state in now if not state}
     there = {_bytes_of(row) for row, state in now if state == BEGUN} - unknown
     ended = [(row, state) for row, state in now if _bytes_of(row) not in unknown | there]
@@ -132,19 +147,21 @@ def settle_begun(dataset: str) -> None:
     landing_gone.forget([row for row in cut_off if _bytes_of(row) in there])
 
 
-def _found(row: Gone) -> str:
+def _found(row: Gone, patience: Patience) -> str:
     """The state that a version is in, by the store; empty where that does not tell."""
-    try:
-        if landing_versions.is_there(key_of(row.uri), row.version):
-            return BEGUN
-        # It went by other hands where there is no copy of it.
-        copied = not row.archived_to or landing_versions.is_there(key_of(row.archived_to))
-        return DONE if copied else ABSENT
-    except LakehouseError as error:
-        if is_away(error):
-            raise
-        log.warning("what became of %s is not known yet: %s", row.uri, first_sentence(error))
-        return ""
+    found = _tried(lambda: _looked_for(row), patience)
+    if isinstance(found, Gone):
+        return found.state
+    log.warning("what became of %s is not known yet: %s", row.uri, found)
+    return ""
+
+
+def _looked_for(row: Gone) -> Gone:
+    if landing_versions.is_there(key_of(row.uri), row.version):
+        return row
+    # It went by other hands where there is no copy of it.
+    copied = not row.archived_to or landing_versions.is_there(key_of(row.archived_to))
+    return row._replace(state=DONE if copied else ABSENT)
 
 
 def _ended(row: Gone, state: str) -> Gone:
@@ -166,15 +183,19 @@ def _remove(one: Going) -> None:
     landing_versions.remove(one.version.key, one.version.id)
 
 
-def _failure(act: Callable[[Going], None], one: Going) -> str:
-    """Why the store failed for it, or nothing; raises where there is no store at all."""
+def _tried(act: Callable[[], R], patience: Patience) -> R | str:
+    """What came of it, or why the store failed; raises where it fails for all."""
+    if patience.lost:
+        raise patience.lost
     try:
-        act(one)
+        found = act()
     except LakehouseError as error:
-        if is_away(error):
+        patience.saw(error)
+        if patience.lost:
             raise
         return first_sentence(error)
-    return ""
+    patience.saw(None)
+    return found
 
 
 def _each(given: Sequence[T], act: Callable[[T], R]) -> list[R]:

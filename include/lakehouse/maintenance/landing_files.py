@@ -19,8 +19,9 @@ from lakehouse.contracts.model import Bronze
 from lakehouse.contracts.places import fixed_part
 from lakehouse.landing import hidden
 from lakehouse.landing_bucket import key_of, place
-from lakehouse.ledger import batches, landing_gone
-from lakehouse.ledger.landing_gone import Due, Span
+from lakehouse.landing_versions import Patience
+from lakehouse.ledger import batches, landing_gone, rollbacks
+from lakehouse.ledger.landing_gone import Due, Passing, Span
 from lakehouse.maintenance.held import held_by
 from lakehouse.maintenance.landing_folders import Leaving, looked_at, whole_files
 from lakehouse.store import StoreUnreachable
@@ -31,6 +32,7 @@ MOST_LOOKS = 20
 
 UNREADABLE = "a contract has a mistake, and may be one that reads them: `lakehouse contracts check` shows it"
 UNCONFIRMED = "the publish of a batch is not confirmed; the next run settles it"
+UNFINISHED = "a rollback was cut short; the next run finishes it"
 NO_VERSIONS = (
     "the landing bucket keeps no versions, and a correction that comes at that moment would go with them; switch "
     "versioning on, as `lakehouse store setup` does"
@@ -52,36 +54,54 @@ class Clearing:
 
 def clearing(contract: Bronze, span: Span, limit: int = MOST_FILES) -> Clearing:
     """What was taken in that time and may go now, those that were taken first before others."""
-    files, everything = _due(contract, span), loaded()
+    everything = loaded()
+    others = _others(contract, everything)
+    passing = Passing(tuple(others), unread=contract.source.archive_after is None)
+    staying = _passed_over(contract, span, passing, others)
+    files = _due(contract, span, passing)
     if not files:
-        return Clearing()
+        return Clearing(staying=staying)
     if why := _refusal(contract, everything):
-        return Clearing(staying=Counter({why: len(files)}), later=len(files) == MOST_FILES)
+        return Clearing(staying=staying + Counter({why: _count(files)}), later=len(files) == MOST_FILES)
     leaving: list[Leaving] = []
-    staying: Counter[str] = Counter()
-    main, others = table(contract.dataset), _others(contract, everything)
+    main, patience = table(contract.dataset), Patience()
     looks, later = 0, False
     while files and not later:
-        kept = _kept(contract, files, main, others)
+        kept = _kept(contract, files, main)
         free = [file for file in files if file not in kept]
-        going, stuck, later = looked_at(contract, free, limit - len(leaving))
+        going, stuck, later = looked_at(contract, free, limit - len(leaving), patience)
         leaving += going
-        staying += Counter(kept.values()) + stuck
+        staying += Counter(why for _, why in {(file.uri, why) for file, why in kept.items()}) + stuck
         looks, more = looks + 1, len(files) == MOST_FILES
         later = later or (more and (len(leaving) >= limit or looks == MOST_LOOKS))
-        files = _due(contract, span, files[-1]) if more and not later else []
+        files = _due(contract, span, passing, files[-1]) if more and not later else []
     first = next(whole_files(leaving, limit), [])
     return Clearing(tuple(first), staying, later or len(leaving) > len(first))
 
 
-def _due(contract: Bronze, span: Span, after: Due | None = None) -> list[Due]:
-    return landing_gone.due(contract.dataset, f"s3://{place('')}", span, MOST_FILES, after)
+def _due(contract: Bronze, span: Span, passing: Passing, after: Due | None = None) -> list[Due]:
+    return landing_gone.due(contract.dataset, f"s3://{place('')}", span, MOST_FILES, after, passing)
+
+
+def _count(files: Sequence[Due]) -> int:
+    """Of a file several versions may have been taken."""
+    return len({file.uri for file in files})
 
 
 def _others(contract: Bronze, everything: Loaded) -> dict[str, str]:
-    """How the names of other datasets' files begin, whatever this one's path is by now."""
+    """Other datasets by how the addresses of their files begin, whatever this one's path is by now."""
     known = [one for one in everything.contracts.values() if isinstance(one, Bronze)]
-    return {one.dataset: fixed_part(one.source.path) for one in known if one.dataset != contract.dataset}
+    others = [one for one in known if one.dataset != contract.dataset]
+    return {f"s3://{place(fixed_part(one.source.path))}": one.dataset for one in others}
+
+
+def _passed_over(contract: Bronze, span: Span, passing: Passing, others: Mapping[str, str]) -> Counter[str]:
+    """How many files stay by what the ledger alone knows; however many, they keep no other from its turn."""
+    found: Counter[str] = Counter()
+    for under, counted, files in landing_gone.staying(contract.dataset, f"s3://{place('')}", span, passing):
+        read = UNREAD if counted else UNCOUNTED
+        found[f"{others[under]} may read them, too; give it a folder of its own" if under else read] += files
+    return found
 
 
 def _refusal(contract: Bronze, everything: Loaded) -> str:
@@ -90,13 +110,15 @@ def _refusal(contract: Bronze, everything: Loaded) -> str:
         return UNREADABLE
     if batches.unsettled(contract.dataset):
         return UNCONFIRMED
+    if rollbacks.unfinished(contract.dataset):
+        return UNFINISHED
     try:
         return "" if landing_versions.are_kept() else NO_VERSIONS
     except StoreUnreachable as error:
         return first_sentence(error)
 
 
-def _kept(contract: Bronze, files: Sequence[Due], main: Table | None, others: Mapping[str, str]) -> dict[Due, str]:
+def _kept(contract: Bronze, files: Sequence[Due], main: Table | None) -> dict[Due, str]:
     """Why files stay, by what is known without a look at the bucket."""
     held = held_by(main, batches.by_id({file.batch_id for file in files})) if main else set()
     signal = contract.source.ready.signal
@@ -104,12 +126,8 @@ def _kept(contract: Bronze, files: Sequence[Due], main: Table | None, others: Ma
     for file in files:
         key = key_of(file.uri)
         name = key.removeprefix(contract.landing_prefix(file.interval.start))
-        if other := next((dataset for dataset, prefix in others.items() if key.startswith(prefix)), None):
-            kept[file] = f"{other} may read them, too; give it a folder of its own"
-        elif hidden(name) or (signal and f"/{key}".endswith(f"/{signal}")):
+        if hidden(name) or (signal and f"/{key}".endswith(f"/{signal}")):
             kept[file] = NO_DATA
         elif file.batch_id not in held:
             kept[file] = NOT_HELD
-        elif contract.source.archive_after is None and file.malformed != 0:
-            kept[file] = UNREAD if file.malformed else UNCOUNTED
     return kept

@@ -16,7 +16,7 @@ from math import inf
 from lakehouse import landing_versions
 from lakehouse.contracts.model import Bronze
 from lakehouse.landing_bucket import key_of
-from lakehouse.landing_versions import Version
+from lakehouse.landing_versions import Patience, Version
 from lakehouse.ledger import taken_files
 from lakehouse.ledger.landing_gone import Due
 from lakehouse.ledger.taken_files import Took
@@ -36,7 +36,9 @@ class Leaving:
     version: Version | None
 
 
-def looked_at(contract: Bronze, files: Sequence[Due], limit: int) -> tuple[list[Leaving], Counter[str], bool]:
+def looked_at(
+    contract: Bronze, files: Sequence[Due], limit: int, patience: Patience
+) -> tuple[list[Leaving], Counter[str], bool]:
     """Folder by folder, until there is enough: what may go, why others stay, and whether folders are left."""
     leaving: list[Leaving] = []
     staying: Counter[str] = Counter()
@@ -45,10 +47,10 @@ def looked_at(contract: Bronze, files: Sequence[Due], limit: int) -> tuple[list[
     with ThreadPoolExecutor(_FOLDERS_AT_ONCE) as pool:
         while folders and len(leaving) < limit:
             some, folders = folders[:_FOLDERS_AT_ONCE], folders[_FOLDERS_AT_ONCE:]
-            listed = pool.map(_listed, [folder for folder, _ in some])
+            listed = pool.map(lambda one: _listed(one[0], patience), some)
             for (_, mine), versions in zip(some, listed, strict=True):
                 if isinstance(versions, str):
-                    staying[versions] += len(mine)
+                    staying[versions] += len({one.uri for one in mine})
                     continue
                 for going, why in _each(mine, versions, taken):
                     leaving += going
@@ -72,12 +74,17 @@ def whole_files(leaving: Sequence[Leaving], most: int, room: float = inf) -> Ite
         yield mine
 
 
-def _listed(folder: str) -> list[Version] | str:
+def _listed(folder: str, patience: Patience) -> list[Version] | str:
     """The versions there, or why they are not known: one folder must not keep others from their turn."""
+    if patience.lost:
+        return first_sentence(patience.lost)
     try:
-        return landing_versions.versions(folder)
+        found = landing_versions.versions(folder)
     except StoreUnreachable as error:
+        patience.saw(error)
         return first_sentence(error)
+    patience.saw(None)
+    return found
 
 
 def folder_of(contract: Bronze, file: Due) -> str:

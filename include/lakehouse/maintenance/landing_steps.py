@@ -27,21 +27,24 @@ def cleared(contract: Contract, found: Clearing | None, now: datetime) -> tuple[
     steps = [_step(contract, mine, past, now - kept) for mine in slices]
     held = [f"{count} landing files are {past}, and stay: {why}" for why, count in sorted(found.staying.items())]
     if found.later:
-        held.append(f"more landing files are {past}; they have their turn in the next window")
+        turn = "; they have their turn in the next window" if found.leaving else ", and wait behind those that stay"
+        held.append(f"more landing files are {past}{turn}")
     return steps, held
 
 
 def _step(contract: Bronze, mine: Sequence[Leaving], past: str, before: datetime) -> Step:
-    there = [one.file.bytes for one in mine if one.version]
+    there = [one for one in mine if one.version]
+    files = {one.file.uri for one in there}
+    size_of_all = sum(one.file.bytes for one in there)
     archive = contract.source.archive_after is not None
     how = f"Copies them to {ARCHIVE}, looks at the copies, and removes them" if archive else "Deletes them for good"
     return Step(
         table=contract.dataset,
         operation="clear_landing",
-        reason=_reason(there, len(mine) - len(there), past),
+        reason=_reason(len(files), size_of_all, len({one.file.uri for one in mine} - files), past),
         does=f"{how}; what is delivered meanwhile stays, and so do markers and manifests. Bronze keeps their records, "
         "and cannot go back to before it took them.",
-        bytes=sum(there) if archive else 0,
+        bytes=size_of_all if archive else 0,
         taken_before=before,
         taken_from=min(one.file.taken_at for one in mine),
         files=len(mine),
@@ -49,11 +52,11 @@ def _step(contract: Bronze, mine: Sequence[Leaving], past: str, before: datetime
     )
 
 
-def _reason(there: Sequence[int], absent: int, past: str) -> str:
+def _reason(files: int, bytes_: int, absent: int, past: str) -> str:
     noted = f"{absent} files that are {past} are not there any more, which is noted"
-    if not there:
+    if not files:
         return noted
-    return f"{len(there)} landing files, {size(sum(there))}, are {past}" + (f"; {noted}" if absent else "")
+    return f"{files} landing files, {size(bytes_)}, are {past}" + (f"; {noted}" if absent else "")
 
 
 def went(answer: Maintained) -> str:

@@ -27,6 +27,7 @@ from lakehouse.health.entries import Entry, live_entries
 from lakehouse.health.measured import rows_of
 from lakehouse.health.model import TableHealth
 from lakehouse.jobs import Maintained
+from lakehouse.ledger import batches
 from lakehouse.publish import drop_branches, publish
 
 BY = "_ingestion_date"
@@ -51,10 +52,15 @@ class Going:
 def limit(contract: Contract, name: str, now: datetime) -> date | None:
     """The day before which rows of a table are past their time, by the end of their interval; None: they never are.
 
-    A row's day is that on which its interval began, and those of earlier days ended before the next one begins.
+    A row's day is that on which its interval began, and those of earlier days ended before the next one begins. What
+    was taken while the schedule or the time zone was another one is as old as the interval that it had.
     """
     kept = contract.retention.rows
-    return contract.interval_ending_by(now - kept).end.date() if kept and name == contract.dataset else None
+    if not kept or name != contract.dataset:
+        return None
+    old = now - kept
+    young = [one.interval_start for one in batches.published(name) if one.of_interval and one.interval_end > old]
+    return min(one.date() for one in (contract.interval_ending_by(old).end, *young))
 
 
 def going(health: TableHealth, before: date | None) -> Going | None:

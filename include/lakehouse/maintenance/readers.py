@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, time
 from zoneinfo import ZoneInfo
@@ -13,6 +14,21 @@ from lakehouse.contracts.load import Loaded
 from lakehouse.contracts.model import AnyContract, Silver
 from lakehouse.intervals import Interval, is_gone, shown
 from lakehouse.ledger import batches, rollbacks, taken_files
+from lakehouse.maintenance.held import moved_away_from
+from lakehouse.settings import settings
+
+
+class Within:
+    """Published batches, to be asked for those of an interval: newest first, as the ledger has them."""
+
+    def __init__(self, found: Sequence[Batch]) -> None:
+        known = [(one.interval_start, age, one) for age, one in enumerate(found) if one.of_interval]
+        self._known = sorted(known, key=lambda one: one[:2])
+        self._starts = [start for start, _, _ in self._known]
+
+    def __call__(self, interval: Interval) -> list[Batch]:
+        begun = self._known[bisect_left(self._starts, interval.start) : bisect_left(self._starts, interval.end)]
+        return [one for _, one in sorted((age, one) for _, age, one in begun if one.interval_end <= interval.end)]
 
 
 def readers(dataset: str, everything: Loaded) -> list[Silver]:
@@ -36,7 +52,7 @@ def _lacks(dataset: str, before: date, everything: Loaded) -> Iterator[str]:
         yield from _unfinished(one.dataset)
         yield from _holes(one, kept_from, before)
         if isinstance(one, Silver):
-            yield from _uncleaned(one, kept_from, before)
+            yield from _untaken(one, kept_from, before)
 
 
 def _unfinished(dataset: str) -> Iterator[str]:
@@ -49,40 +65,47 @@ def _unfinished(dataset: str) -> Iterator[str]:
 
 def _holes(contract: AnyContract, kept_from: date | None, before: date) -> Iterator[str]:
     """The first interval of that time that a dataset has not: what is not there by then could never come."""
-    start = datetime.combine(contract.start, time.min, ZoneInfo(contract.timezone))
+    start = datetime.combine(_first_day(contract), time.min, ZoneInfo(contract.timezone))
     since = max(start, datetime.combine(kept_from, time.min, UTC)) if kept_from else start
     interval = contract.interval_after(since)
     for covered in coverage(table(contract.dataset)).intervals:
         if covered.start <= interval.start < covered.end:
-            interval = contract.interval_after(covered.end)
+            interval = contract.interval_around(covered.end)  # one that is there in part is not there
     if interval.start < datetime.combine(before, time.min, UTC) and _asked_for(contract, interval):
         yield f"{contract.dataset} has yet to take {shown(interval, contract.timezone)}"
 
 
+def _first_day(contract: AnyContract) -> date:
+    """The day on which its first interval begins, as its DAG has it."""
+    floor = settings().start
+    return max(contract.start, floor) if floor else contract.start
+
+
 def _asked_for(contract: AnyContract, interval: Interval) -> bool:
     day = interval.start.astimezone(ZoneInfo(contract.timezone)).date()
-    return day >= contract.start and (contract.end is None or day < contract.end)
+    return day >= _first_day(contract) and (contract.end is None or day < contract.end)
 
 
-def _uncleaned(reader: Silver, kept_from: date | None, before: date) -> Iterator[str]:
-    """Each interval whose records silver has not taken as they are, under whichever contract."""
+def _untaken(reader: Silver, kept_from: date | None, before: date) -> Iterator[str]:
+    """Each batch that silver has not taken as it is, under whichever contract.
 
-    def going(name: str) -> dict[Interval, list[Batch]]:
-        found = [one for one in batches.published(name) if not is_gone(one.interval, kept_from)]
-        return _by_interval(reader, [one for one in found if is_gone(one.interval, before)])
-
-    inputs, own, corrections = going(reader.reads), going(reader.dataset), taken_files.corrections(reader.reads)
-    for interval, known in inputs.items():
-        done, mine = own.get(interval, []), corrections.of({one.batch_id for one in known})
-        under = done[0].contract_version if done else None
-        if _asked_for(reader, interval) and not is_cleaned(reader, interval, known, mine, done, under):
-            yield f"{reader.dataset} has yet to take {shown(interval, reader.timezone)} as it is now"
-
-
-def _by_interval(reader: Silver, found: Sequence[Batch]) -> dict[Interval, list[Batch]]:
-    """Batches by the interval that they are of; replayed records are of none."""
-    parted: dict[Interval, list[Batch]] = {}
-    for batch in found:
-        if batch.of_interval:
-            parted.setdefault(reader.interval_around(batch.interval_start), []).append(batch)
-    return parted
+    They are compared by the intervals that they had: schedule and time zone may have been others.
+    """
+    found, own = batches.published(reader.reads), batches.published(reader.dataset)
+    inputs, made, corrections = Within(found), Within(own), taken_files.corrections(reader.reads)
+    old = [one for one in found if one.of_interval and is_gone(one.interval, before)]
+    going = {one.batch_id: one for one in old if not is_gone(one.interval, kept_from)}
+    away = moved_away_from(table(reader.dataset), own) if going else set()
+    taken: set[str] = set()
+    for interval in sorted({one.interval for one in own if one.of_interval}):
+        known, done = inputs(interval), made(interval)
+        mine = {one.batch_id for one in known}
+        if mine.isdisjoint(going):
+            continue
+        if done[0].batch_id in away:
+            yield f"somebody moved main of {reader.dataset} back to before {done[0].batch_id}; bring it forward again"
+        if is_cleaned(reader, interval, known, corrections.of(mine), done, done[0].contract_version):
+            taken |= mine
+    for one in sorted(going.values(), key=lambda one: one.interval):
+        if one.batch_id not in taken and _asked_for(reader, one.interval):
+            yield f"{reader.dataset} has yet to take {shown(one.interval, reader.timezone)} as it is now"

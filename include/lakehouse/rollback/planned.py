@@ -19,8 +19,9 @@ from lakehouse.contracts.model import AnyContract, Bronze, Silver
 from lakehouse.errors import LakehouseError
 from lakehouse.intervals import Interval, is_gone, shown
 from lakehouse.landing import not_there
+from lakehouse.landing_cleared import lost
 from lakehouse.ledger import batches, landing_gone, taken_files
-from lakehouse.ledger.landing_gone import BEGUN, Gone
+from lakehouse.ledger.landing_gone import ABSENT, BEGUN, Gone
 from lakehouse.ledger.rollbacks import Move, Rollback
 from lakehouse.provenance import batch_of, is_maintenance, origin
 from lakehouse.versions import existing, version
@@ -60,7 +61,7 @@ def plan(contract: AnyContract, to: str) -> Rollback:
 
 def _can_be_built_again(contract: AnyContract, undone: Sequence[Batch]) -> None:
     """`CannotRollBack` where what is undone was made from files, or from rows of bronze, that have gone."""
-    if isinstance(contract, Bronze) and (files := files_lost(contract.dataset, _files_gone(undone))):
+    if isinstance(contract, Bronze) and (files := files_lost(contract.dataset, _files_gone(contract.dataset, undone))):
         raise CannotRollBack(_cleared(contract.dataset, files))
     source = contract.reads if isinstance(contract, Silver) else contract.dataset
     kept_from = rows_from(table(source)) if isinstance(contract, Bronze | Silver) else None
@@ -72,10 +73,20 @@ def _can_be_built_again(contract: AnyContract, undone: Sequence[Batch]) -> None:
         )
 
 
-def _files_gone(undone: Sequence[Batch]) -> list[Gone]:
-    """What they took and is gone; what was begun to go is looked for, as its going may have come to nothing."""
-    known = landing_gone.taken_by([batch.batch_id for batch in undone])
-    return [*(row for row in known if row.state != BEGUN), *not_there(row for row in known if row.state == BEGUN)]
+def _files_gone(dataset: str, undone: Sequence[Batch]) -> list[Gone]:
+    """What they took and is gone: as the ledger knows, or as folders say that were cleared after an older ledger.
+
+    What was begun to go is looked for, as its going may have come to nothing.
+    """
+    ids = [batch.batch_id for batch in undone]
+    known, taken = landing_gone.taken_by(ids), taken_files.taken_by(ids)
+    missing = lost({one.uri for one in taken})
+    absent = [one for one in taken if one.uri in missing]
+    return [
+        *(row for row in known if row.state != BEGUN),
+        *not_there(row for row in known if row.state == BEGUN),
+        *(Gone(dataset, one.batch_id, one.uri, "", one.etag, one.bytes, "", ABSENT) for one in absent),
+    ]
 
 
 def files_lost(dataset: str, gone: Sequence[Gone]) -> list[Gone]:

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from lakehouse.advice import run_again
-from lakehouse.contracts.model import AnyContract
+from lakehouse.catalog import rows_from, table
+from lakehouse.contracts.model import AnyContract, Silver
 from lakehouse.diff import difference
 from lakehouse.identities import acting_as
+from lakehouse.intervals import is_gone
 from lakehouse.ledger.rollbacks import Rollback
-from lakehouse.plan import settle
 from lakehouse.query import QueryError
 from lakehouse.roles import Role
 from lakehouse.rollback.carried_out import apply as carry_out
-from lakehouse.rollback.downstream import downstream
+from lakehouse.rollback.downstream import Downstream, downstream
 from lakehouse.rollback.planned import plan, undone_intervals
+from lakehouse.settling import settle
 from lakehouse.versions import existing
 
 SAMPLE = 5
@@ -61,8 +63,19 @@ def _to_be_built(contract: AnyContract, planned: Rollback, contracts: Iterable[A
     if undone := undone_intervals(planned):
         yield f"to be built again: {run_again(contract, undone)}"
     for one in downstream(planned, contracts):
-        if one.contract.layer == "silver" and one.before is not None:  # it only adds and changes rows
-            back = f"lakehouse rollback {one.contract.dataset} --to {one.before} --yes --why …"
-            yield f"built from what is undone, unless the same comes again: {back}"
-        if one.intervals:
-            yield f"built from what is undone, to be built again: {run_again(one.contract, one.intervals)}"
+        yield from _built_from(one)
+
+
+def _built_from(one: Downstream) -> Iterator[str]:
+    """What to do with another dataset. What it made of records that were let go is not undone, nor built again."""
+    contract = one.contract
+    kept_from = rows_from(table(contract.reads)) if isinstance(contract, Silver) else None
+    again = tuple(interval for interval in one.intervals if not is_gone(interval, kept_from))
+    if isinstance(contract, Silver) and len(again) < len(one.intervals):
+        told = f"what {contract.dataset} has from before {kept_from}, as {contract.reads} has let these rows go"
+        yield f"built from what is undone, and stays: {told}"
+    elif isinstance(contract, Silver) and one.before is not None:  # it only adds and changes rows
+        back = f"lakehouse rollback {contract.dataset} --to {one.before} --yes --why …"
+        yield f"built from what is undone, unless the same comes again: {back}"
+    if again:
+        yield f"built from what is undone, to be built again: {run_again(contract, again)}"
