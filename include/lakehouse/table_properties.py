@@ -13,14 +13,21 @@ COMMON = {
     # An audit branch is moved to main as it is: rows must be where their partition says, however few they are.
     "write.distribution-mode": "hash",
 }
+# Iceberg's own, for files that are large enough to be cut between them.
+_ROW_GROUP_BYTES = 128 << 20
 
 
 def wanted(contract: Contract, table: str) -> dict[str, str]:
     """What a table of the dataset, or a companion, should have; others that it has are left alone."""
     own = isinstance(contract, Silver) and table == contract.dataset
     # Writers aim at the size that maintenance measures by; else what they write would be rewritten.
-    target = {"write.target-file-size-bytes": str(contract.maintenance.target_bytes)}
-    return {**COMMON, **target, **(modes(contract) if own and isinstance(contract, Silver) else {})}
+    target = contract.maintenance.target_bytes
+    sizes = {
+        "write.target-file-size-bytes": str(target),
+        # A file is cut only between row groups: one that is a single one fits to few others when files are packed.
+        "write.parquet.row-group-size-bytes": str(min(_ROW_GROUP_BYTES, target // 4)),
+    }
+    return {**COMMON, **sizes, **(modes(contract) if own and isinstance(contract, Silver) else {})}
 
 
 def modes(contract: Silver) -> dict[str, str]:

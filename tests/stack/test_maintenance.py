@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from uuid import uuid4
 
 import pyarrow.parquet as pq
@@ -13,12 +14,14 @@ from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import SetPropertiesUpdate, SetSnapshotRefUpdate
 from pyiceberg.typedef import Record
+from pyspark.sql import SparkSession
 
 from lakehouse.catalog import catalog, ref_snapshot
 from lakehouse.intervals import Coverage, Interval
 from lakehouse.jobs import Call
 from lakehouse.ledger import leases
 from lakehouse.ledger import maintenance as log
+from lakehouse.maintenance import seen
 from lakehouse.maintenance.carried_out import LeaseHeld, carry_out
 from lakehouse.maintenance.orphans import refusal
 from lakehouse.maintenance.planned import TooYoung
@@ -69,6 +72,7 @@ def test_health_is_what_spark_counts(worn, spark):
     assert (found.rows, found.deleted_rows) == (rows - 50, 50)
     assert (found.delete_files, found.format_version) == (1, 3)
     assert 0 < found.delete_bytes < 1_000, "the vector's own bytes, not those of the file that it shares"
+    assert sum(one.deletes_of_one_file for one in found.partitions) == 1
     assert {one.name for one in found.partitions} == {f"at_day={day}" for day in DAYS}
 
 
@@ -91,7 +95,9 @@ def test_a_worn_table_is_healthy_afterwards_and_holds_the_same_rows(worn, spark)
     assert packed["bytes_read"] > packed["bytes_written"] > 0
     assert packed["files_checked"] > 12, "files of the versions before are reachable, too"
     assert "set_properties" in done
-    assert loaded(worn.name).properties["write.parquet.compression-codec"] == "zstd"
+    settings = loaded(worn.name).properties
+    assert settings["write.parquet.compression-codec"] == "zstd"
+    assert settings["write.parquet.row-group-size-bytes"] == str(2 << 20)
 
 
 def test_only_the_partitions_that_need_it_are_rewritten_and_never_the_open_one(worn, spark):
@@ -185,6 +191,44 @@ def holding(column: str, worn: Worn) -> int:
     return sum(column in pq.read_schema(found.io.new_input(path).open()).names for path in paths)
 
 
+def test_what_a_rewrite_writes_can_be_cut_and_files_that_fit_to_no_other_are_left(worn, spark):
+    """A file of one row group of more than half the target would come out of each rewrite as it is."""
+    contract = worn.contract(target_file_mb=1)
+    keep(contract, no_spark, "set_properties")
+    foreign = "'write.parquet.row-group-size-bytes' = '134217728'"
+    spark.sql(f"ALTER TABLE {table_sql(worn.name)} SET TBLPROPERTIES ({foreign})")
+    for part in range(4):
+        noise(worn, spark, DAYS[0], range(part * 70_000, (part + 1) * 70_000))
+    (whole,) = worn.health().partitions
+    assert 1 << 19 < whole.bytes / whole.files < 3 << 18
+    assert "rewrite_data_files" not in {step.operation for step in planned(contract).steps}
+    for part in range(3):
+        noise(worn, spark, DAYS[1], range(1_000_000 + part * 20_000, 1_000_000 + (part + 1) * 20_000))
+    keep(contract, in_session(spark), "set_properties", "rewrite_data_files")
+    assert [one.files for one in worn.health().partitions] == [4, 1]
+    found = loaded(worn.name)
+    (made,) = (task.file.file_path for task in found.scan(f"at >= '{DAYS[1]}T00:00:00+00:00'").plan_files())
+    assert pq.ParquetFile(found.io.new_input(made).open()).num_row_groups > 1
+    assert "rewrite_data_files" not in {step.operation for step in planned(contract).steps}
+
+
+def noise(worn: Worn, spark: SparkSession, day: date, ids: range) -> None:
+    """One file of rows that no compression makes small."""
+    rows = spark.sql(
+        f"SELECT id, TIMESTAMP '{day} 12:00:00' AS at, xxhash64(id) AS amount FROM range({ids.start}, {ids.stop}, 1, 1)"
+    )
+    rows.writeTo(table_sql(worn.name)).append()
+
+
+def test_rows_of_the_year_1_are_rewritten_as_any_other(worn, spark):
+    """A source writes that day where it knows none."""
+    for part in range(3):
+        worn.write(spark, date.min, range(part * 10, part * 10 + 10))
+    keep(worn.contract(), in_session(spark), "rewrite_data_files")
+    assert [(one.name, one.files) for one in worn.health().partitions] == [("at_day=0001-01-01", 1)]
+    worn.holds_its_rows()
+
+
 def test_many_lists_of_files_become_few(worn, spark):
     worn.wear(spark, files=2)
     before = worn.health()
@@ -220,6 +264,17 @@ def test_expiry_keeps_what_tags_and_branches_name_and_the_bucket_holds_less(worn
     worn.holds_its_rows()
     again = {step.operation for step in planned(contract, in_days(1)).steps}
     assert "expire_snapshots" not in again, "what something keeps is not tried again at each window"
+
+
+def test_many_versions_expire_a_few_at_a_time(worn, spark, monkeypatch):
+    worn.wear(spark, files=3)
+    monkeypatch.setattr(seen, "_EXPIRED_AT_ONCE", 3)
+    contract = worn.contract(retention={"snapshots": "0d", "keep_last": 1})
+    lines = keep(contract, in_session(spark), "expire_snapshots", now=in_days(1))
+    assert [re.findall(r"versions (\d+ → \d+)", line) for line in lines] == [["9 → 6"], ["6 → 3"], ["3 → 1"]]
+    assert check(worn.name, loaded(worn.name)) > 0
+    worn.holds_its_rows()
+    assert "expire_snapshots" not in {step.operation for step in planned(contract, in_days(1)).steps}
 
 
 def test_a_file_that_a_version_names_and_that_is_gone_is_found(worn, spark):

@@ -18,6 +18,7 @@ from uuid import uuid4
 import pytest
 from pyspark.sql import SparkSession
 
+from lakehouse.errors import LakehouseError
 from lakehouse.ledger import leases
 from lakehouse.ledger import maintenance as log
 from lakehouse.maintenance.reachable import check, listed
@@ -103,7 +104,7 @@ def test_a_job_that_is_killed_before_its_commit_arrives_changes_nothing_when_it_
     contract, now = needed(worn, operation)
     with proxied(stack.catalog_uri, UPDATES[operation], "held") as proxy:
         run = killed_when(proxy.struck.is_set, session(), proxy.uri)
-        with pytest.raises(Killed):
+        with pytest.raises(LakehouseError, match="failed: Killed"):
             keep(contract, run, operation, now=now)
         whole(worn)
         assert log.recent(worn.name, 1)[0]["outcome"].startswith("failed")
@@ -147,7 +148,7 @@ def test_a_client_that_is_killed_outright_leaves_a_whole_table(worn, session):
         raise Killed
 
     contract, now = needed(worn, "rewrite_data_files")
-    with pytest.raises(Killed):
+    with pytest.raises(LakehouseError, match="failed: Killed"):
         keep(contract, run, "rewrite_data_files", now=now)
     whole(worn)
     finished(worn, "rewrite_data_files", in_session(session()))
@@ -175,7 +176,7 @@ def test_a_connect_server_that_is_killed_leaves_a_whole_table(operation, worn, s
                 Thread(target=lambda: suppressed(in_session(spark), job), daemon=True).start()
                 raise Killed
 
-        with pytest.raises(Killed):
+        with pytest.raises(LakehouseError, match="failed: Killed"):
             keep(contract, run, operation, now=now)
         os.kill(pid, signal.SIGKILL)
     eventually(lambda: running.pid("spark") not in (0, pid) and running.healthy(), 180, "Spark is back")
@@ -231,3 +232,22 @@ def test_a_writer_that_ignores_the_lease_loses_nothing_and_is_not_taken_for_lost
     (line, *_) = keep(contract, run, "rewrite_data_files", now=now)
     assert "rewrite_data_files" in line
     whole(worn)
+
+
+def test_a_job_that_fails_keeps_no_other_step_from_its_turn(worn, session):
+    """It was at work, and has committed nothing: the others do theirs, and the turn fails in the end."""
+    spark = session()
+
+    def run(job: Any) -> None:
+        if job.call.procedure == "rewrite_data_files":
+            raise Killed
+        in_session(spark)(job)
+
+    with pytest.raises(LakehouseError, match=f"rewrite_data_files of {worn.name} failed: Killed"):
+        keep(worn.contract(), run)
+    outcomes = {row["operation"]: row["outcome"] for row in log.recent(worn.name, 50)}
+    assert outcomes.pop("rewrite_data_files") == "failed: Killed"
+    assert set(outcomes) == {"set_properties", "rewrite_manifests", SWEEP}
+    assert set(outcomes.values()) == {log.DONE}
+    whole(worn)
+    finished(worn, "rewrite_data_files", in_session(session()))

@@ -222,4 +222,5 @@ def test_what_was_refused_counts_as_looked_for_and_a_failed_look_for_a_day(worn)
         row = log.begin(worn.name, operation, "a test", measured, 50)
         log.close(row, outcome, 1.0, at=datetime.now(UTC) - timedelta(hours=hours))
         assert (operation in log.last_done(worn.name)) is counts, outcome
+        assert log.was_put_off(worn.name, operation) is outcome.startswith("put off")
         log.close(row, "failed", 1.0)

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from statistics import median
+from traceback import format_exception
 from uuid import uuid4
 
 import pytest
@@ -22,6 +23,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from lakehouse.catalog import history, ref_snapshot
+from lakehouse.errors import LakehouseError
 from lakehouse.health.score import score
 from lakehouse.ledger import leases
 from lakehouse.ledger import maintenance as log
@@ -188,8 +190,9 @@ def maintaining(soak: Soak, tables: list[Soaked], spark: SparkSession) -> Callab
             except LeaseHeld:
                 soak.counts["put off"] += 1
                 continue
-            except PySparkException as error:
-                if not CONFLICT.search(str(error)):
+            except LakehouseError as error:
+                told = "".join(format_exception(error))
+                if type(error) is not LakehouseError or not CONFLICT.search(told):  # a lost row is none
                     raise
                 soak.counts["conflicts of maintenance"] += 1
                 continue

@@ -1,6 +1,7 @@
 """What Iceberg's rewrite_data_files takes of a table, by the rules of its BinPackRewriteFilePlanner in 1.12.
 
-They are written down here from Iceberg's source, so that a plan can be compared with what would really be rewritten.
+They are written down here from Iceberg's source, so that a plan can be compared with what would really be rewritten,
+and with what comes out: files are cut between row groups, and nowhere else.
 """
 
 from __future__ import annotations
@@ -14,17 +15,28 @@ from lakehouse.health.model import PartitionHealth
 from lakehouse.jobs import Call
 
 TARGET = 128 << 20
+# What the writer of a rewrite begins a new file at.
+WRITE_MAX = TARGET + int((1.8 * TARGET - TARGET) * 0.5)
+LOOKBACK, OVERHEAD = 10, 5 * 1024
+# The row groups that the platform's own files have, and those of a file that is one row group.
+CUT, UNCUT = TARGET // 4, 1 << 40
 
 
 @dataclass(frozen=True)
 class File:
-    """A data file of a partition, and how many of its hundred rows are deleted."""
+    """A data file of a partition, how many of its hundred rows are deleted, and the size of its row groups."""
 
     name: str
     where: str | None
     bytes: int
     deleted: int = 0
     dropped: bool = False
+    row_group: int = CUT
+
+    @property
+    def splits(self) -> list[int]:
+        whole, rest = divmod(self.bytes, self.row_group)
+        return [self.row_group] * whole + [rest] * (rest > 0)
 
 
 def measured(files: Iterable[File], **given: Any) -> list[PartitionHealth]:
@@ -53,6 +65,7 @@ def _partition(name: str, files: Sequence[File], given: dict[str, Any]) -> Parti
         "delete_files": sum(one.deleted > 0 for one in files),
         "delete_bytes": 0,
         "deleted_rows": sum(one.deleted for one in files),
+        "deletes_of_one_file": sum(one.deleted > 0 for one in files),
         "manifests": 1,
         "needed_files": max(1, -(-sum(one.bytes for one in files) // TARGET)),
         "dropped_files": sum(one.dropped for one in files),
@@ -60,8 +73,8 @@ def _partition(name: str, files: Sequence[File], given: dict[str, Any]) -> Parti
     return PartitionHealth.model_validate({**facts, **given})
 
 
-def rewritten(files: Sequence[File], call: Call) -> tuple[list[File], int]:
-    """The files after the call, and how many bytes it has read."""
+def rewritten(files: Sequence[File], call: Call, row_group: int = CUT) -> tuple[list[File], int]:
+    """The files after the call, which writes such row groups, and how many bytes it has read."""
     asked = set(call.where.split(" OR ")) if call.where else None
     picked = [one for one in files if asked is None or f"({one.where})" in asked]
     groups = [group for name in dict.fromkeys(one.name for one in picked) for group in _groups(picked, name, call)]
@@ -71,7 +84,7 @@ def rewritten(files: Sequence[File], call: Call) -> tuple[list[File], int]:
         taken, left = group[:left], left - len(group[:left])
         for one in taken:
             after.remove(one)
-        after.extend(packed(taken))
+        after.extend(packed(taken, call, row_group))
         read += sum(one.bytes for one in taken)
     return after, read
 
@@ -81,7 +94,7 @@ def _groups(files: Sequence[File], name: str, call: Call) -> list[list[File]]:
     everything, room = "rewrite-all" in call.options, int(call.options["max-file-group-size-bytes"])
     bins: list[list[File]] = []
     for one in files:
-        if one.name == name and (everything or _wrong_size(one) or _too_many_deletes(one, call)):
+        if one.name == name and (everything or _wrong_size(one, call) or _too_many_deletes(one, call)):
             if not bins or sum(other.bytes for other in bins[-1]) + one.bytes > room:
                 bins.append([])
             bins[-1].append(one)
@@ -98,8 +111,13 @@ def _worth_it(group: Sequence[File], call: Call) -> bool:
     )
 
 
-def _wrong_size(one: File) -> bool:
-    return not SMALL * TARGET <= one.bytes <= LARGE * TARGET
+def _least(call: Call) -> int:
+    """A smaller file is of the wrong size."""
+    return int(call.options.get("min-file-size-bytes", 0.75 * TARGET))
+
+
+def _wrong_size(one: File, call: Call) -> bool:
+    return not _least(call) <= one.bytes <= LARGE * TARGET
 
 
 def _too_many_deletes(one: File, call: Call) -> bool:
@@ -107,12 +125,36 @@ def _too_many_deletes(one: File, call: Call) -> bool:
     return by_number or one.deleted / 100 >= float(call.options.get("delete-ratio-threshold", 0.3))
 
 
-def packed(taken: Sequence[File]) -> list[File]:
-    """What files of a partition become together."""
+def packed(taken: Sequence[File], call: Call, row_group: int = CUT) -> list[File]:
+    """What files of a partition become together; several where the writer finds that one gets too large."""
     if not taken:
         return []
     content = sum(one.bytes for one in taken)
-    count = max(1, content // TARGET)
-    if content > TARGET and (content % TARGET > SMALL * TARGET or content // count >= 1.1 * TARGET):
-        count += content % TARGET > 0
-    return [replace(taken[0], bytes=content // count, deleted=0, dropped=False) for _ in range(count)]
+    outputs = _outputs(content, _least(call))
+    if call.sort_order:  # sorted rows may nearly all be in one of the ranges
+        tasks = [content - outputs + 1] + [1] * (outputs - 1)
+    else:
+        size = max(TARGET, min(content // outputs + OVERHEAD, WRITE_MAX))
+        tasks = bins([split for one in taken for split in one.splits], size)
+    made = [size for task in tasks for size in [WRITE_MAX] * (task // WRITE_MAX) + [task % WRITE_MAX] if size]
+    return [replace(taken[0], bytes=size, deleted=0, dropped=False, row_group=row_group) for size in made]
+
+
+def _outputs(content: int, least: int) -> int:
+    if content < TARGET:
+        return 1
+    whole, over = divmod(content, TARGET)
+    if over > least:
+        return whole + 1
+    return whole if content // whole < min(1.1 * TARGET, WRITE_MAX) else whole + (over > 0)
+
+
+def bins(splits: Iterable[int], size: int) -> list[int]:
+    """Each split goes into the first open bin with room for it; of too many open ones the fullest is closed."""
+    found, unfilled = [], []
+    for split in splits:
+        place = next((n for n, one in enumerate(unfilled) if one + split <= size), len(unfilled))
+        unfilled[place : place + 1] = [split + sum(unfilled[place : place + 1])]
+        if len(unfilled) > LOOKBACK:
+            found.append(unfilled.pop(unfilled.index(max(unfilled))))
+    return found + unfilled

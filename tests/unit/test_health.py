@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import tracemalloc
 from datetime import UTC, date, datetime, timedelta
+from types import SimpleNamespace
 
+import fastavro
 import pytest
 from fastavro.read import LOGICAL_READERS
 from pyiceberg.partitioning import PartitionField, PartitionSpec
@@ -21,7 +23,7 @@ from pyiceberg.transforms import (
 )
 from pyiceberg.types import DateType, DecimalType, LongType, NestedField, StringType, TimestamptzType
 
-from lakehouse.health import health
+from lakehouse.health import health, measured
 from lakehouse.health.entries import live_entries
 from lakehouse.health.partitions import described
 from tests.unit import iceberg_tables as tables
@@ -46,7 +48,7 @@ def test_files_are_counted_by_partition(tmp_path):
     one, other = found.partitions
     assert (one.name, one.files, one.bytes, one.manifests) == (f"ordered_at_day={first}", 3, 60 * MEGABYTE, 2)
     assert (other.name, other.files, other.manifests) == (f"ordered_at_day={second}", 1, 1)
-    assert one.median_bytes == 20 * MEGABYTE
+    assert (one.median_bytes, one.p95_bytes) == (20 * MEGABYTE, 30 * MEGABYTE)
     assert one.where == (
         "`ordered_at` >= TIMESTAMP '2026-01-01 00:00:00' AND `ordered_at` < TIMESTAMP '2026-01-02 00:00:00'"
     )
@@ -55,13 +57,45 @@ def test_files_are_counted_by_partition(tmp_path):
 
 @pytest.mark.parametrize(
     ("sizes", "small"),
-    [([1], 0), ([95], 0), ([1, 1], 1), ([1, 97, 128], 0), ([1, 2, 3, 128], 2)],
-    ids=["alone", "nearly full", "two", "one remainder", "three and a full one"],
+    [([1], 0), ([63], 0), ([1, 1], 1), ([1, 64, 65, 128], 0), ([1, 2, 3, 128], 2)],
+    ids=["alone", "nearly half", "two", "one remainder", "three and a full one"],
 )
 def test_the_one_small_file_that_a_partition_may_have_is_not_counted(tmp_path, sizes, small):
     table = made(tmp_path)
     append(table, [file(str(n), size * MEGABYTE) for n, size in enumerate(sizes)])
     assert health(table, 128 * MEGABYTE).small_files == small
+
+
+def test_deletes_that_belong_to_one_file_each_are_told_from_those_that_belong_to_many(tmp_path, monkeypatch):
+    table = made(tmp_path)
+    append(table, [file("a", 5)])
+    (entry,) = live_entries(table.current_snapshot().manifests(table.io)[0], table.io)
+    vector = entry._replace(is_data=False, of_one=True)
+    monkeypatch.setattr(
+        measured, "live_entries", lambda *_, **__: [entry, vector, vector, vector._replace(of_one=False)]
+    )
+    (one,) = health(table).partitions
+    assert (one.files, one.delete_files, one.deletes_of_one_file) == (1, 3, 2)
+
+
+@pytest.mark.parametrize("named", [None, "s3://lake/a.parquet"])
+def test_a_delete_file_that_names_its_data_file_belongs_to_it_alone(tmp_path, named):
+    """As each deletion vector does, and a delete file of format 2 may."""
+    text = {"type": "string"}
+    fields = {134: ("content", "int", 1), 100: ("file_path", text, "a"), 103: ("record_count", "long", 2)}
+    fields |= {104: ("file_size_in_bytes", "long", 3), 143: ("referenced_data_file", ["null", text], named)}
+    data = [{"name": name, "type": kind, "field-id": number} for number, (name, kind, _) in fields.items()]
+    nothing = {"type": "record", "name": "r102", "fields": []}
+    data.append({"name": "partition", "type": nothing, "field-id": 102})
+    file_type = {"type": "record", "name": "r2", "fields": data}
+    entry_fields = [("status", "int", 0), ("data_file", file_type, 2)]
+    listed = [{"name": name, "type": kind, "field-id": number} for name, kind, number in entry_fields]
+    schema = {"type": "record", "name": "manifest_entry", "fields": listed}
+    entry = {"status": 1, "data_file": {name: value for name, _, value in fields.values()} | {"partition": {}}}
+    with (tmp_path / "manifest.avro").open("wb") as stream:
+        fastavro.writer(stream, fastavro.parse_schema(schema), [entry])
+    (one,) = live_entries(SimpleNamespace(manifest_path=f"file://{tmp_path}/manifest.avro"), made(tmp_path).io)
+    assert (one.is_data, one.rows, one.bytes, one.of_one) == (False, 2, 3, named is not None)
 
 
 def test_files_that_a_rewrite_would_cut_up_are_counted(tmp_path):
@@ -153,7 +187,7 @@ SCHEMA = Schema(
     NestedField(5, "price", DecimalType(9, 2)),
 )
 UTC_DAY = int((datetime(2026, 1, 1, tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(days=1))
-LAST_DAY = (date(9999, 12, 31) - date(1970, 1, 1)).days
+FIRST_DAY, LAST_DAY = ((day - date(1970, 1, 1)).days for day in (date.min, date.max))
 
 
 def between(first: str, end: str) -> str:
@@ -186,13 +220,25 @@ def between(first: str, end: str) -> str:
         (2, YearTransform(), 9999 - 1970, "`at` >= TIMESTAMP '9999-01-01 00:00:00'", None),
         (2, MonthTransform(), (9999 - 1970) * 12 + 11, "`at` >= TIMESTAMP '9999-12-01 00:00:00'", None),
         (4, IdentityTransform(), LAST_DAY, "`day` = DATE '9999-12-31'", None),
+        (2, DayTransform(), FIRST_DAY, between("0001-01-01 00:00:00", "0001-01-02 00:00:00"),
+         datetime(1, 1, 2, tzinfo=UTC)),
+        (2, HourTransform(), FIRST_DAY * 24 + 1, between("0001-01-01 01:00:00", "0001-01-01 02:00:00"),
+         datetime(1, 1, 1, 2, tzinfo=UTC)),
+        (2, MonthTransform(), (1 - 1970) * 12, between("0001-01-01 00:00:00", "0001-02-01 00:00:00"),
+         datetime(1, 2, 1, tzinfo=UTC)),
+        (2, YearTransform(), 987 - 1970, between("0987-01-01 00:00:00", "0988-01-01 00:00:00"),
+         datetime(988, 1, 1, tzinfo=UTC)),
+        (2, IdentityTransform(), FIRST_DAY * 86_400_000_000, "`at` = TIMESTAMP '0001-01-01 00:00:00'",
+         datetime(1, 1, 1, microsecond=1, tzinfo=UTC)),
+        (4, IdentityTransform(), FIRST_DAY, "`day` = DATE '0001-01-01'", datetime(1, 1, 2, tzinfo=UTC)),
         (2, DayTransform(), LAST_DAY + 1, None, None),
         (2, YearTransform(), 10_000 - 1970, None, None),
         (4, IdentityTransform(), LAST_DAY + 1, None, None),
     ],
     ids=["hour", "month", "year", "date", "text", "null", "number", "bucket", "null in buckets", "null cut short",
          "null of decimals", "null time", "void", "time", "last day", "last hour", "last year", "last month",
-         "last date", "beyond the last day", "beyond the last year", "beyond the last date"],
+         "last date", "first day", "first hour", "first month", "early year", "first time", "first date",
+         "beyond the last day", "beyond the last year", "beyond the last date"],
 )  # fmt: skip
 def test_a_partition_is_picked_by_a_condition_on_its_column_and_null_as_others(source, transform, value, where, ends):
     told = described(PartitionSpec(PartitionField(source, 1000, transform, "p")), SCHEMA, (value,))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from contextlib import nullcontext
+from datetime import UTC, date, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,6 +21,9 @@ from lakehouse.maintenance.narrowed import narrowed
 from lakehouse.maintenance.planned import TooYoung
 from lakehouse.maintenance.step import Step
 from lakehouse.plan import Attempt
+from lakehouse.publish import MainMoved
+from lakehouse.settings import settings
+from spark_jobs.errors import one_sentence
 from tests.unit.iceberg_tables import catalog, replace, set_ref, versions
 
 DAY = timedelta(days=1)
@@ -134,6 +138,58 @@ def test_files_are_listed_first_and_only_these_are_removed_if_there_are_any(monk
     assert [(call.dry_run, call.files) for call in calls] == [(False, (("s3://lake/a", now),))]
 
 
+OLD = Step(table="bronze.orders", operation="delete_old_rows", reason="a test", does="", rows_from=date(2026, 1, 1))
+
+
+@pytest.mark.parametrize("by", ["a reader that works", "a reader that lacks rows", "a writer", "nobody"])
+def test_old_rows_that_stay_say_for_whom(table, monkeypatch, by):
+    told = {
+        "a reader that works": "silver.orders is being written by a run",
+        "a reader that lacks rows": "silver.orders has yet to take 2025-12-31",
+        "a writer": "bronze.orders: main is somewhere else",
+    }
+
+    def let_go(*given: Any) -> Maintained:
+        if by == "a writer":
+            raise MainMoved(told[by])
+        return Maintained(counters={} if given[-1]() else {"rows": 5})
+
+    monkeypatch.setattr(leases, "renew", lambda *_: True)
+    monkeypatch.setattr(leases, "release", lambda *_: None)
+    monkeypatch.setattr(leases, "acquire", lambda *_, **__: by != "a reader that works")
+    monkeypatch.setattr(leases, "holder", lambda _: SimpleNamespace(owner="a run"))
+    monkeypatch.setattr(acts, "there", lambda _: table)
+    monkeypatch.setattr(acts, "let_go", let_go)
+    monkeypatch.setattr(acts, "not_yet_taken", lambda *_: told[by] if by == "a reader that lacks rows" else "")
+    with nullcontext() if by == "nobody" else pytest.raises(acts.HasToWait, match=told[by]):
+        assert acts.act(contract("bronze.orders"), OLD, acts.Tools("bronze.orders", ATTEMPT, print, 0)).counters
+
+
+class JobFailed(Exception):
+    """As Airflow's runner, or that of the command, says it."""
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        (JobFailed("a file is damaged"), acts.JobOfStepFailed),
+        (JobFailed(), acts.JobOfStepFailed),
+        (JobFailed(one_sentence(ConnectionError("UNAVAILABLE: failed to connect"))), JobFailed),
+        (JobFailed(one_sentence(ConnectionError("127.0.0.1:8181 refused"))), JobFailed),
+    ],
+)
+def test_a_job_that_fails_fails_its_step_alone_unless_a_service_does_not_answer(monkeypatch, error, raised):
+    def run(_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(leases, "renew", lambda *_: True)
+    monkeypatch.setattr(acts.jobs, "hand_over", lambda _: None)
+    monkeypatch.setenv("LAKEHOUSE_CATALOG_URI", "http://127.0.0.1:8181")
+    settings.cache_clear()
+    with pytest.raises(raised, match=str(error) or "JobFailed"):
+        acts.act(ORDERS, step("rewrite_manifests"), acts.Tools("silver.orders", ATTEMPT, run, 0))
+
+
 @pytest.fixture
 def ledger(monkeypatch):
     """A ledger that has leases only, in memory."""
@@ -176,18 +232,18 @@ class Leases:
         self.released: list[str | None] = []
         monkeypatch.setattr(leases, "acquire", self.acquire)
         monkeypatch.setattr(leases, "release", lambda *given: self.released.append(given[2]))
-        monkeypatch.setattr(carried_out, "_table", lambda _: found)
+        monkeypatch.setattr(carried_out, "there", lambda _: found)
         monkeypatch.setattr(carried_out, "_tidy", lambda *_: [])
         monkeypatch.setattr(carried_out, "_act", self.act)
-        monkeypatch.setattr(carried_out, "_proven", lambda *_: f"step {self.steps}")
+        monkeypatch.setattr(carried_out, "close", lambda _, taken, *__: setattr(taken, "line", f"step {self.steps}"))
 
     def acquire(self, *_: object, take_over: bool = True) -> bool:
         self.taken_over.append(take_over)
         return True
 
-    def act(self, *_: object) -> bool:
+    def act(self, _contract: object, taken: Any, *_: object) -> None:
         self.steps += 1
-        return self.steps < self.until
+        taken.ours = self.steps < self.until
 
 
 def test_maintenance_stops_after_the_step_in_which_its_lease_was_lost(table, monkeypatch):
@@ -213,7 +269,7 @@ def test_no_job_is_begun_without_the_lease(monkeypatch):
 def test_what_may_go_is_judged_by_the_ledgers_clock(table, monkeypatch):
     clocks: list[Any] = []
     Leases(monkeypatch, table, until=9)
-    taken = SimpleNamespace(line="", ours=True, unwritten=0)
+    taken = SimpleNamespace(line="", ours=True, unwritten=0, failure="", waits=False)
     monkeypatch.setattr(carried_out, "_take", lambda *given: clocks.append(given[-1]) or taken)
     list(carried_out.carry_out(ORDERS, [step("rewrite_manifests")], ATTEMPT, print))
     assert clocks == [database.now]

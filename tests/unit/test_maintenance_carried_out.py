@@ -4,104 +4,20 @@ from __future__ import annotations
 
 import json
 from contextlib import nullcontext
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from datetime import UTC, datetime
 
 import pytest
 
 from lakehouse import naming, retention
-from lakehouse.contracts import contract
 from lakehouse.contracts.keeping import Retention
-from lakehouse.errors import LakehouseError
-from lakehouse.jobs import Call, Maintained
+from lakehouse.jobs import Maintained
 from lakehouse.ledger import leases
 from lakehouse.maintenance import acts, carried_out, orphans
 from lakehouse.maintenance.expiry import expirable
 from lakehouse.maintenance.narrowed import narrowed
 from lakehouse.maintenance.proof import RowsChanged
-from lakehouse.maintenance.reachable import FilesMissing
-from lakehouse.maintenance.step import Step
-from lakehouse.plan import Attempt
 from tests.unit.iceberg_tables import append, catalog, file, replace, versions
-
-DAY = timedelta(days=1)
-ORDERS = contract("silver.orders")
-ATTEMPT = Attempt("a run", 1)
-
-
-def step(operation: Any, **call: Any) -> Step:
-    asked = Call(procedure=operation, **call)
-    return Step(table="silver.orders", operation=operation, reason="a test", does="", call=asked)
-
-
-def a_while_later() -> datetime:
-    return datetime.now(UTC) + 30 * DAY
-
-
-class Taking:
-    """A step on a table in files: what is asked of Spark, what is kept in the ledger, and when the lease is held."""
-
-    def __init__(self, monkeypatch, found) -> None:
-        self.asked: list[Step] = []
-        self.outcomes: list[str] = []
-        self.kept: dict[str, Any] = {}
-        self.answers: list[Maintained] = []
-        self.rows = 0
-        self.held = False
-        self.measured_under_lease: list[str] = []
-        self.wrong: Exception | None = None
-        self.missing: Exception | None = None
-        measure = carried_out.health
-        for name, instead in {
-            "_table": lambda _: found,
-            "_keep": lambda *_: None,
-            "_tidy": lambda *_: [],
-            "act": self.act,
-            "check_files": self.check_files,
-            "health": lambda *given: self.noted("health") or measure(*given),
-        }.items():
-            monkeypatch.setattr(carried_out, name, instead)
-        monkeypatch.setattr(carried_out.log, "begin", self.begin)
-        monkeypatch.setattr(carried_out.log, "close", self.close)
-        monkeypatch.setattr(carried_out.measures, "record", lambda *_: None)
-        monkeypatch.setattr(leases, "acquire", lambda *_, **__: setattr(self, "held", True) or True)
-        monkeypatch.setattr(leases, "release", lambda *_: setattr(self, "held", False))
-        monkeypatch.setattr(leases, "renew", lambda *_: True)
-
-    def take(self, one: Step, now: datetime) -> None:
-        carried_out._take(ORDERS, one, acts.Tools("silver.orders", ATTEMPT, print, 0), lambda: now)
-
-    def carry(self, steps: list[Step], now: datetime, contract: Any = ORDERS, **how: Any) -> list[str]:
-        return list(carried_out.carry_out(contract, steps, ATTEMPT, print, **{"clock": lambda: now, **how}))
-
-    def take_lease(self) -> bool:
-        self.held = True
-        return True
-
-    def begin(self, *_: object) -> int:
-        self.rows += 1
-        return self.rows
-
-    def close(self, _row: int, outcome: str, *_: object, **kept: Any) -> None:
-        self.outcomes.append(outcome)
-        self.kept = kept
-
-    def act(self, _contract: object, one: Step, *_: object) -> Maintained:
-        assert self.held, "a step is taken under the lease"
-        self.asked.append(one)
-        if self.wrong:
-            raise self.wrong
-        return self.answers.pop(0) if self.answers else Maintained(counters={})
-
-    def check_files(self, *_: object) -> int:
-        self.noted("files")
-        if self.missing:
-            raise self.missing
-        return 0
-
-    def noted(self, what: str) -> None:
-        if self.held:
-            self.measured_under_lease.append(what)
+from tests.unit.maintenance_taking import ATTEMPT, DAY, ORDERS, Taking, a_while_later, step
 
 
 def test_a_step_is_narrowed_when_it_is_taken(table, monkeypatch):
@@ -118,22 +34,14 @@ def test_nothing_is_measured_or_proven_while_a_writer_would_wait(table, monkeypa
     assert found.measured_under_lease == []
 
 
-def test_a_table_that_was_written_since_it_was_measured_is_measured_again_under_the_lease(table, monkeypatch):
+def test_what_was_written_since_the_table_was_measured_is_measured_once_the_lease_is_free(table, monkeypatch):
     found = Taking(monkeypatch, table)
     monkeypatch.setattr(
         leases, "acquire", lambda *_, **__: append(table, [file("more", 1)]) or found.__setattr__("held", 1) or True
     )
     found.take(step("rewrite_manifests"), a_while_later())
-    assert found.measured_under_lease == ["health"]
-
-
-@pytest.mark.parametrize("missing", [None, FilesMissing("a file is gone")])
-def test_a_step_that_failed_is_looked_at_for_files_that_it_took_along(table, monkeypatch, missing):
-    found = Taking(monkeypatch, table)
-    found.wrong, found.missing = ValueError("Spark is gone"), missing
-    with pytest.raises(type(missing or found.wrong)):
-        found.take(step("rewrite_manifests"), a_while_later())
-    assert found.outcomes == [f"failed: {missing or found.wrong}"]
+    assert found.measured_under_lease == []
+    assert (found.kept["before"]["files"], found.kept["before"]["rows"]) == (7, 70), "it is what the step has found"
 
 
 def test_between_two_steps_the_lease_is_free_for_the_pause(table, monkeypatch):
@@ -219,63 +127,20 @@ def test_what_was_put_off_goes_on_with_the_step_that_was_next(table, monkeypatch
     assert [one.operation for one in found.asked] == ["rewrite_manifests", "expire_snapshots", "rewrite_data_files"]
 
 
-@pytest.mark.parametrize(
-    ("error", "told"),
-    [
-        (orphans.NoOrphans("its folder is shared"), "refused: its folder is shared"),
-        (ValueError("Spark is gone"), "failed to look: Spark is gone"),
-        (None, "put off: silver.orders is being written by another run"),
-    ],
-)
-def test_a_look_for_orphans_that_comes_to_nothing_is_a_row_too(table, monkeypatch, error, told):
-    """The lease is free while Spark lists the folder; a writer may have it afterwards."""
-    found, held = Taking(monkeypatch, table), []
-    monkeypatch.setattr(leases, "holder", lambda _: None)
-
-    def look(*_: object) -> Step:
-        held.append(found.held)
-        if error:
-            raise error
-        monkeypatch.setattr(leases, "acquire", lambda *_, **__: False)
-        return sweep
-
-    sweep = step("remove_orphan_files", older_than=datetime.now(UTC))
-    monkeypatch.setattr(carried_out, "look_for_orphans", look)
-    with pytest.raises(type(error) if error else carried_out.Busy):
-        found.carry([sweep], a_while_later())
-    assert (held, found.asked, found.rows, found.outcomes) == ([False], [], 1, [told])
-
-
-UNWRITTEN = "3 files could not be rewritten; Spark's log says why"
-
-
-def failed_in(files: int) -> Maintained:
-    """What Iceberg answers where a group of files fails: it throws nothing."""
-    return Maintained(counters={"rewritten_data_files_count": 9, "failed_data_files_count": files})
-
-
-def test_files_that_could_not_be_rewritten_fail_the_turn_once_all_steps_have_had_theirs(table, monkeypatch):
-    found, lines = Taking(monkeypatch, table), []
-    found.answers, steps = [failed_in(3), failed_in(0)], [step("rewrite_data_files")] * 2
-    with pytest.raises(LakehouseError, match=f"^silver.orders: {UNWRITTEN}$"):
-        lines.extend(carried_out.carry_out(ORDERS, steps, ATTEMPT, print, clock=a_while_later))
-    assert [UNWRITTEN in line for line in lines] == [True, False]
-    assert found.outcomes == [f"failed: {UNWRITTEN}", "done"]
-    assert found.kept["files_checked"] == 0, "it is proven as any other"
-
-
-def test_files_that_could_not_be_rewritten_are_not_forgotten_while_somebody_writes(table, monkeypatch):
-    found, free = Taking(monkeypatch, table), [True] * 2
-    monkeypatch.setattr(leases, "holder", lambda _: None)
-    monkeypatch.setattr(leases, "acquire", lambda *_, **__: bool(free) and free.pop() and found.take_lease())
-    found.answers, steps = [failed_in(3)], [step("rewrite_data_files"), step("rewrite_manifests")]
-    with pytest.raises(carried_out.Busy) as busy:
-        found.carry(steps, a_while_later())
-    assert (busy.value.taken, busy.value.unwritten) == (1, 3)
-    free += [True] * 2
-    with pytest.raises(LakehouseError, match=UNWRITTEN):
-        found.carry(steps, a_while_later(), start=1, unwritten=3)
-    assert found.outcomes == [f"failed: {UNWRITTEN}", "done"]
+def test_many_orphans_go_in_parts_between_which_the_lease_is_free(table, monkeypatch):
+    found, pauses, now = Taking(monkeypatch, table), [], datetime.now(UTC)
+    names = [f"s3://lake/silver/orders/{number}" for number in range(5)]
+    sweep = step("remove_orphan_files", older_than=now, files=tuple((name, now) for name in names))
+    monkeypatch.setattr(acts, "_ORPHANS_AT_ONCE", 2)
+    monkeypatch.setattr(carried_out, "look_for_orphans", lambda _found, one, _tools: one)
+    monkeypatch.setattr(carried_out.time, "sleep", lambda seconds: pauses.append((seconds, found.held)))
+    monkeypatch.setattr(orphans, "listed", lambda _: [])
+    found.answers = [Maintained(counters={"files": 2}, files=tuple(names[n : n + 2])) for n in (0, 2, 4)]
+    (line,) = found.carry([sweep], a_while_later(), pause=3)
+    assert [[path for path, _ in one.call.files] for one in found.asked] == [names[:2], names[2:4], names[4:]]
+    assert pauses == [(3, False)] * 2
+    assert ": 5 files removed, " in line
+    assert (found.rows, found.kept["detail"]["files"]) == (1, names)
 
 
 def test_files_that_the_store_kept_are_not_told_as_removed(table, monkeypatch):

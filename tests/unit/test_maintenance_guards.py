@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import requests
 from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import NoSuchTableError, ServerError
+from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import SetLocationUpdate
+from pyiceberg.typedef import Identifier
 
+from lakehouse.catalog import NotAllowed
 from lakehouse.maintenance import orphans
 from lakehouse.maintenance.expiry import expirable
-from lakehouse.maintenance.orphans import NoOrphans, confirm, mixed, refusal, shared, still_old
+from lakehouse.maintenance.orphans import NoOrphans, PlacesUnknown, confirm, mixed, refusal, shared, still_old
 from lakehouse.maintenance.proof import RowsChanged, check_rows
 from lakehouse.maintenance.reachable import outside, reachable
 from lakehouse.maintenance.window import begins, is_open
@@ -89,6 +96,63 @@ def test_a_file_that_is_named_under_another_scheme_is_stopped_twice(monkeypatch,
         monkeypatch.setattr(orphans, guard, lambda *_: "")
     with pytest.raises(NoOrphans, match=told) if told else nullcontext():
         orphans.look_again("silver.orders", found, [named.replace("s3a", "s3")])
+
+
+class Closed:
+    """A catalog that answers for all tables but one, or for all namespaces but one."""
+
+    def __init__(self, known: Catalog, error: Exception, *, at: str) -> None:
+        self.known, self.error, self.at = known, error, at
+
+    def list_namespaces(self, above: Identifier) -> list[Identifier]:
+        return self._answer("namespaces", self.known.list_namespaces, above)
+
+    def list_tables(self, namespace: Identifier) -> list[Identifier]:
+        return self._answer("tables", self.known.list_tables, namespace)
+
+    def load_table(self, name: Identifier) -> Table:
+        return self._answer("table", self.known.load_table, name)
+
+    def _answer(self, what: str, ask: Callable[[Any], Any], name: Identifier) -> Any:
+        if (what, name[-1:]) == (self.at, ("theirs",)):
+            raise self.error
+        return ask(name)
+
+
+REFUSED, BROKEN = NotAllowed("the catalog at x refuses: no"), ServerError("500: it is out of order")
+GONE = NoSuchTableError("it was dropped")
+
+
+@pytest.mark.parametrize(
+    ("at", "error", "told"),
+    [
+        ("table", REFUSED, "where foreign.theirs keeps its files cannot be told: the catalog at x refuses: no"),
+        ("table", BROKEN, "where foreign.theirs keeps its files cannot be told: 500: it is out of order"),
+        ("table", GONE, ""),
+        ("tables", REFUSED, "where theirs keeps its files cannot be told: the catalog at x refuses: no"),
+        ("namespaces", BROKEN, "where theirs keeps its files cannot be told: 500: it is out of order"),
+    ],
+)
+def test_where_the_catalog_does_not_say_what_another_table_has_its_files_orphans_stay(
+    table, tmp_path, monkeypatch, at, error, told
+):
+    """And nothing else does: it is a reason not to look for them, and no failure of the plan."""
+    known = with_namespaces(tmp_path, "foreign")
+    known.create_namespace("theirs")
+    known.create_table("foreign.theirs", table.schema(), location=f"file://{tmp_path}/elsewhere")
+    monkeypatch.setattr(orphans, "catalog", lambda: Closed(known, error, at=at))
+    monkeypatch.setattr(orphans, "mixed", lambda *_: "")
+    assert refusal("silver.orders", table) == told
+    with pytest.raises(PlacesUnknown, match=told) if told else nullcontext():
+        orphans.look_again("silver.orders", table, [])
+
+
+def test_a_catalog_that_is_away_is_no_reason_to_leave_orphans_alone_but_an_error(table, tmp_path, monkeypatch):
+    away = requests.ConnectionError("it is away")
+    monkeypatch.setattr(orphans, "catalog", lambda: Closed(catalog(tmp_path), away, at="namespaces"))
+    catalog(tmp_path).create_namespace("theirs")
+    with pytest.raises(requests.ConnectionError):
+        refusal("silver.orders", table)
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,15 @@ import pytest
 
 from lakehouse.contracts.keeping import Maintenance
 from lakehouse.intervals import Coverage, Interval
+from lakehouse.maintenance import seen
+from lakehouse.maintenance.expiry import expirable
 from lakehouse.maintenance.landing_files import Clearing
 from lakehouse.maintenance.landing_folders import Leaving
 from lakehouse.maintenance.planned import Seen, TooYoung, orphans_before, plan
-from lakehouse.maintenance.seen import still_open
+from lakehouse.maintenance.seen import expire_until, still_open
 from lakehouse.maintenance.step import Plan
 from lakehouse.table_properties import wanted
+from tests.unit.iceberg_tables import with_versions
 from tests.unit.landing_world import contract as landing
 from tests.unit.landing_world import due, version
 from tests.unit.plan_world import MEGABYTE, NOW, ORDERS, conditions, part, planned, small, table
@@ -139,6 +142,20 @@ def test_versions_past_their_time_expire():
     assert (step.call.older_than, step.call.retain_last) == (NOW - timedelta(days=7), 5)
 
 
+def test_many_versions_expire_some_hundreds_at_a_time(tmp_path, monkeypatch):
+    """A writer waits for one step, and each of them has fewer files to remove."""
+    found = with_versions(tmp_path, 8).metadata
+    times = [datetime.fromtimestamp(one.timestamp_ms / 1000, UTC) for one in found.snapshots]
+    limit = times[-1] + timedelta(days=1)
+    assert expire_until(found, limit, expirable(found, limit, 1, limit)) == ()
+    monkeypatch.setattr(seen, "_EXPIRED_AT_ONCE", 3)
+    until = expire_until(found, limit, expirable(found, limit, 1, limit))
+    assert until == (times[3], times[6]), "three, three, and the one before the newest"
+    first, second, last = planned(table(), expirable=7, expire_until=until).steps
+    assert [one.call.older_than for one in (first, second, last)] == [*until, NOW - timedelta(days=7)]
+    assert second.reason == "7 old versions are past the 7d that the contract keeps (part 2 of 3)"
+
+
 def test_settings_that_differ_from_the_contract_are_set_and_others_left_alone():
     found = planned(table(), properties={"a": "1", "b": "2", "own": "x"}, wanted={"a": "1", "b": "3"})
     assert [step.properties for step in found.steps] == [{"b": "3"}]
@@ -150,11 +167,20 @@ def test_of_wide_tables_more_columns_are_noted_than_iceberg_does_by_itself():
         assert wanted(ORDERS, name)["write.metadata.metrics.max-inferred-column-defaults"] == "1000"
 
 
+@pytest.mark.parametrize("megabytes", [1, 8, 128, 512, 4_096])
+def test_what_is_written_can_be_cut_where_a_rewrite_packs_it(megabytes):
+    """With Iceberg's own row groups a file of the default target is one, and fits to no other."""
+    policy = Maintenance(target_file_mb=megabytes)
+    for name in ORDERS.tables:
+        group = wanted(ORDERS.model_copy(update={"maintenance": policy}), name)["write.parquet.row-group-size-bytes"]
+        assert int(group) == min(128 * MEGABYTE, policy.target_bytes // 4)
+
+
 def test_landing_is_cleared_last():
     """What its files do to the store must not keep the table from what it needs."""
     leaving = (Leaving(due("A"), version("A", current=True)),)
-    seen = Seen("bronze.events", landing(delete_after="1d"), table(manifests=99), NOW, expirable=3)
-    found = plan(replace(seen, clearing=Clearing(leaving)))
+    looked_at = Seen("bronze.events", landing(delete_after="1d"), table(manifests=99), NOW, expirable=3)
+    found = plan(replace(looked_at, clearing=Clearing(leaving)))
     done = [step.operation for step in found.steps]
     assert done == ["rewrite_manifests", "expire_snapshots", "remove_orphan_files", "clear_landing"]
 

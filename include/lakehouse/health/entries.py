@@ -18,10 +18,10 @@ from pyiceberg.manifest import ManifestEntryStatus, ManifestFile
 
 # Iceberg's ids of the fields that are read: an entry's, and those of the file that it names.
 _STATUS, _FILE = 0, 2
-_CONTENT, _PATH, _PARTITION, _ROWS, _BYTES, _PART = 134, 100, 102, 103, 104, 145
+_CONTENT, _PATH, _PARTITION, _ROWS, _BYTES, _ONE, _PART = 134, 100, 102, 103, 104, 143, 145
 # Sizes of columns, by the columns' ids: read only where somebody asks which columns a file holds.
 _COLUMNS, _KEY = 108, "key"
-_ASKED = {_STATUS, _FILE, _CONTENT, _PATH, _PARTITION, _ROWS, _BYTES, _PART}
+_ASKED = {_STATUS, _FILE, _CONTENT, _PATH, _PARTITION, _ROWS, _BYTES, _ONE, _PART}
 _OF_TIME = re.compile(r'"logicalType"(\s*:\s*"(?:date|time-|timestamp-|local-timestamp-))')
 _Schema = dict[str, Any]
 
@@ -35,6 +35,7 @@ class Entry(NamedTuple):
     rows: int
     bytes: int
     columns: frozenset[int] = frozenset()
+    of_one: bool = False  # of deletes: they belong to one data file, as those of a deletion vector do
 
 
 def live_entries(manifest: ManifestFile, io: FileIO, *, with_columns: bool = False) -> Iterator[Entry]:
@@ -73,6 +74,7 @@ def _read(file: Mapping[str, Any], named: Mapping[int, str]) -> Entry:
         # Deletion vectors share a file, and each is a part of it.
         bytes=value(_BYTES) if part is None else part,
         columns=frozenset(one[_KEY] for one in value(_COLUMNS) or ()),
+        of_one=value(_ONE) is not None,
     )
 
 

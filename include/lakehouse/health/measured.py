@@ -23,8 +23,9 @@ from lakehouse.health.partitions import described
 from lakehouse.provenance import is_maintenance
 
 TARGET = 128 << 20
-# Below this share of the target a file is small, above that one large: Iceberg's own rewrite takes those, too.
-SMALL, LARGE = 0.75, 1.8
+# Below this share of the target a file is small, above that one large, which Iceberg's own rewrite takes, too.
+# Two files of less than half fit into one, wherever they can be cut: packing leaves fewer of them, and comes to rest.
+SMALL, LARGE = 0.5, 1.8
 # Each reader holds one manifest: more of them wait for the store together, and cost a manifest's memory each.
 _READERS = 4
 _Key = tuple[int, tuple[Any, ...]]
@@ -39,6 +40,7 @@ class _Group:
     delete_files: int = 0
     delete_bytes: int = 0
     deleted_rows: int = 0
+    deletes_of_one_file: int = 0
     manifests: int = 0
     dropped_files: int = 0
     dropped_bytes: int = 0
@@ -49,6 +51,7 @@ class _Group:
         self.delete_files += other.delete_files
         self.delete_bytes += other.delete_bytes
         self.deleted_rows += other.deleted_rows
+        self.deletes_of_one_file += other.deletes_of_one_file
         self.manifests += other.manifests
         self.dropped_files += other.dropped_files
         self.dropped_bytes += other.dropped_bytes
@@ -162,6 +165,7 @@ def _sums(manifest: ManifestFile, io: FileIO, dropped: frozenset[int]) -> dict[_
             group.delete_files += 1
             group.delete_bytes += entry.bytes
             group.deleted_rows += entry.rows
+            group.deletes_of_one_file += entry.of_one
     return groups
 
 
@@ -179,6 +183,7 @@ def _partition(found: Table, key: _Key, group: _Group, target_bytes: int) -> Par
         bytes=sum(sizes),
         rows=group.rows,
         median_bytes=_quantile(sizes, 0.5),
+        p95_bytes=_quantile(sizes, 0.95),
         small_files=max(0, len(small) - 1),
         small_bytes=sum(small),
         large_files=len(large),
@@ -186,6 +191,7 @@ def _partition(found: Table, key: _Key, group: _Group, target_bytes: int) -> Par
         delete_files=group.delete_files,
         delete_bytes=group.delete_bytes,
         deleted_rows=group.deleted_rows,
+        deletes_of_one_file=group.deletes_of_one_file,
         manifests=group.manifests,
         needed_files=max(1, -(-sum(sizes) // target_bytes)),
         dropped_files=group.dropped_files,

@@ -23,13 +23,15 @@ class PartitionHealth(Facts):
     bytes: int
     rows: int = Field(description="In data files; deleted ones are still among them.")
     median_bytes: int
-    small_files: int = Field(description="Below 75 % of the target; the one that every partition may have, left out.")
-    small_bytes: int = Field(description="In all files below 75 % of the target.")
+    p95_bytes: int = 0
+    small_files: int = Field(description="Below half the target; the one that every partition may have, left out.")
+    small_bytes: int = Field(description="In all files below half the target.")
     large_files: int = Field(0, description="Above 180 % of the target: a rewrite takes them, to cut them up.")
     large_bytes: int = Field(0, description="In these files.")
     delete_files: int
     delete_bytes: int
     deleted_rows: int
+    deletes_of_one_file: int = Field(0, description="Of the delete files, those that belong to one data file each.")
     manifests: int = Field(description="Lists of files that name some of it.")
     needed_files: int = Field(description="As many as it would have, were all of the target's size.")
     dropped_files: int = Field(0, description="That still hold columns which the table has no more.")

@@ -146,7 +146,10 @@ def _after(first: datetime, span: timedelta) -> datetime | None:
 
 
 def _time(kind: IcebergType, moment: datetime) -> str:
-    """A moment as an SQL literal of the column's type; sessions count in UTC."""
+    """A moment as an SQL literal of the column's type; sessions count in UTC.
+
+    By isoformat, as Linux writes the year 1 with one digit, which is no literal.
+    """
     if isinstance(kind, DateType):
-        return f"DATE '{moment:%Y-%m-%d}'"
-    return f"TIMESTAMP '{moment:%Y-%m-%d %H:%M:%S}{f'.{moment:%f}' if moment.microsecond else ''}'"
+        return f"DATE '{moment.date().isoformat()}'"
+    return f"TIMESTAMP '{moment.replace(tzinfo=None).isoformat(' ')}'"

@@ -12,7 +12,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
 
 from lakehouse import jobs, naming
-from lakehouse.catalog import catalog, table
+from lakehouse.catalog import catalog
 from lakehouse.contracts.load import loaded
 from lakehouse.contracts.model import AnyContract, Bronze
 from lakehouse.errors import LakehouseError
@@ -21,6 +21,7 @@ from lakehouse.ledger import leases
 from lakehouse.maintenance.clearing import clear
 from lakehouse.maintenance.old_rows import let_go
 from lakehouse.maintenance.orphans import look_again, still_old
+from lakehouse.maintenance.proof import there
 from lakehouse.maintenance.readers import not_yet_taken, readers
 from lakehouse.maintenance.step import Step
 from lakehouse.plan import Attempt
@@ -30,20 +31,35 @@ from lakehouse.steps import LeaseHeld, leased
 
 RunJob = Callable[[MaintainJob], None]
 _NOTHING = Maintained(counters={})
+# How a job says that the catalog, the store or Spark is away: it is so for every other step, too.
+_AWAY = "does not answer"
+_ORPHANS_AT_ONCE = 5_000
 
 
 class LeaseLost(LakehouseError):
     """Somebody else may write the dataset by now."""
 
 
+class JobOfStepFailed(LakehouseError):
+    """The Spark job of a step failed, which says nothing of other steps."""
+
+
+class HasToWait(LakehouseError):
+    """Somebody else than a writer of the dataset keeps a step from being taken now; it has changed nothing."""
+
+
 @dataclass(frozen=True)
 class Tools:
-    """Whose lease it is, by whom, and where Spark jobs run; and the place of the step in its plan."""
+    """Whose lease it is, by whom, and where Spark jobs run; the place of the step in its plan, and the pause before it.
+
+    A step that holds the lease several times leaves it free for that long in between, too.
+    """
 
     dataset: str
     attempt: Attempt
     run: RunJob
     number: int
+    pause: float = 0.0
 
 
 def lost(dataset: str) -> LeaseLost:
@@ -61,7 +77,18 @@ def look_for_orphans(found: Table, step: Step, tools: Tools) -> Step:
     if listed and call.older_than:
         look_again(step.table, found, listed)
         files = still_old(found, listed, call.older_than)
-    return step.model_copy(update={"call": call.model_copy(update={"files": files})})
+    return _of_files(step, files)
+
+
+def parts_of(step: Step) -> list[Step]:
+    """What is done of it while the lease is held once: a store removes so many files within seconds."""
+    files = step.call.files if step.call else ()
+    starts = range(0, len(files), _ORPHANS_AT_ONCE)
+    return [_of_files(step, files[start : start + _ORPHANS_AT_ONCE]) for start in starts] or [step]
+
+
+def _of_files(step: Step, files: tuple[tuple[str, datetime], ...]) -> Step:
+    return step.model_copy(update={"call": _call(step).model_copy(update={"files": files})})
 
 
 def act(contract: AnyContract, step: Step, tools: Tools) -> Maintained:
@@ -90,13 +117,19 @@ def _still_ours(tools: Tools) -> None:
 
 
 def _let_go(step: Step, tools: Tools) -> Maintained:
-    """Rows that are past their time, unless somebody has yet to take them: the plan may be old.
+    """Rows that are past their time; `HasToWait` where somebody has yet to take them, for the plan may be old.
 
     Nobody who reads them works meanwhile, nor undoes what was made from them.
     """
     if step.rows_from is None:
         return _NOTHING
-    before, everything, found = step.rows_from, loaded(), _there(step)
+    before, everything, found = step.rows_from, loaded(), there(step.table)
+    lacks: list[str] = []
+
+    def held() -> str:
+        lacks.append(not_yet_taken(step.table, before, everything))
+        return lacks[-1]
+
     mark = naming.job_key(tools.dataset, tools.attempt.id, _verb(step, "", tools))
     # A reader may be kept by a task of the same run: its lease is not ours for that.
     own = replace(tools.attempt, run=f"{tools.attempt.run}#{step.table}")
@@ -105,16 +138,12 @@ def _let_go(step: Step, tools: Tools) -> Maintained:
             for reader in readers(step.table, everything):
                 quiet.enter_context(leased(reader.dataset, own, take_over=False))
             _still_ours(tools)
-            return let_go(step.table, found, before, mark, lambda: not_yet_taken(step.table, before, everything))
-    except (LeaseHeld, MainMoved):  # a reader is at work, or somebody who knows of no lease: another time
-        return _NOTHING
-
-
-def _there(step: Step) -> Table:
-    found = table(step.table)
-    if found is None:
-        raise LakehouseError(f"{step.table} is gone; it was there a moment ago")
-    return found
+            answer = let_go(step.table, found, before, mark, held)
+    except (LeaseHeld, MainMoved) as busy:  # a reader is at work, or somebody who knows of no lease
+        raise HasToWait(str(busy)) from busy
+    if why := next(filter(None, lacks), ""):
+        raise HasToWait(why)
+    return answer
 
 
 def _call(step: Step) -> Call:
@@ -124,7 +153,7 @@ def _call(step: Step) -> Call:
 
 
 def _set_properties(step: Step) -> Maintained:
-    found = _there(step)
+    found = there(step.table)
     same = AssertTableUUID(uuid=found.metadata.table_uuid)
     catalog().commit_table(found, (same,), (SetPropertiesUpdate(updates=step.properties),))
     return Maintained(counters={"properties": len(step.properties)})
@@ -141,7 +170,12 @@ def _called(step: Step, call: Call, what: str, tools: Tools) -> Maintained:
         call=call,
     )
     jobs.hand_over(job)
-    tools.run(job)
+    try:
+        tools.run(job)
+    except Exception as error:
+        if _AWAY in str(error):
+            raise
+        raise JobOfStepFailed(str(error) or type(error).__name__) from error
     return jobs.maintained(job.key)
 
 

@@ -7,68 +7,44 @@ table that do not change any more, while others may write.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 
 from pyiceberg.table import Table
 
-from lakehouse.catalog import ref_snapshot, table
 from lakehouse.contracts.load import loaded
 from lakehouse.contracts.model import AnyContract
 from lakehouse.errors import LakehouseError
-from lakehouse.health import TableHealth, health
-from lakehouse.health.score import Score, concerns, score
-from lakehouse.jobs import Maintained
-from lakehouse.ledger import health as measures
+from lakehouse.health import health
 from lakehouse.ledger import leases
 from lakehouse.ledger import maintenance as log
 from lakehouse.ledger.database import now as ledger_time
-from lakehouse.maintenance.acts import LeaseLost, RunJob, Tools, act, look_for_orphans, lost
+from lakehouse.maintenance.acts import (
+    HasToWait,
+    JobOfStepFailed,
+    LeaseLost,
+    RunJob,
+    Tools,
+    act,
+    look_for_orphans,
+    lost,
+    parts_of,
+)
 from lakehouse.maintenance.clearing import settle_begun
-from lakehouse.maintenance.landing_steps import stayed, went
 from lakehouse.maintenance.narrowed import narrowed
-from lakehouse.maintenance.orphans import NoOrphans, removed
-from lakehouse.maintenance.proof import RowsChanged, check_rows, own_versions
-from lakehouse.maintenance.reachable import FilesMissing
-from lakehouse.maintenance.reachable import check as check_files
+from lakehouse.maintenance.orphans import NoOrphans, PlacesUnknown
+from lakehouse.maintenance.proof import RowsChanged, there
 from lakehouse.maintenance.step import Step
+from lakehouse.maintenance.taken import Taken, begin, close, close_failed, ended, not_rewritten
 from lakehouse.maintenance.turn import Busy, PutOff, WindowClosed
 from lakehouse.maintenance.window import is_open
-from lakehouse.plan import Attempt, settle
-from lakehouse.provenance import lets_go
+from lakehouse.plan import Attempt
 from lakehouse.retention import drop_old_branches, keep_inputs
+from lakehouse.settling import settle
 from lakehouse.steps import LeaseHeld, leased
-from lakehouse.wording import size
 
 Clock = Callable[[], datetime]
-_LISTED = 100  # of the files that a procedure names, this many are kept in the ledger
-_LOOKS = 3  # at files of versions that another maintenance may be expiring
-
-
-@dataclass
-class Taken:
-    """One step that is being taken: its row in the ledger, and the table before and after it."""
-
-    step: Step
-    before: TableHealth
-    started: float = field(default_factory=time.monotonic)
-    row: int | None = None
-    answer: Maintained = field(default_factory=lambda: Maintained(counters={}))
-    acting: bool = False  # it may have changed something
-    left: Table | None = None  # as the step left it; others may have written since
-    lease_seconds: float = 0.0
-    ours: bool = True  # so the lease was, to the end
-    line: str = ""  # what came of it
-
-    @property
-    def unwritten(self) -> int:
-        """So many files could not be rewritten: Iceberg goes on without them, and only counts them."""
-        return self.answer.counters.get("failed_data_files_count", 0)
-
-    @property
-    def seconds(self) -> float:
-        return time.monotonic() - self.started
 
 
 def carry_out(
@@ -88,27 +64,53 @@ def carry_out(
     The lease is held for one step at a time. In between it is free for `pause` seconds, so that a writer waits for a
     step, not for all of them. `Busy` is raised where somebody is writing, and `WindowClosed` where a step would begin
     outside of the window: the rest is for another time. `LeaseLost` where the lease was lost during a step, and a
-    later try of the same run is not taken over from. Files that could not be rewritten, be it in steps before `start`,
-    make it fail in the end: all steps have had their turn by then.
+    later try of the same run is not taken over from. A step that has to wait for somebody else is tried once more
+    after all others. A Spark job that fails, and files that could not be rewritten, be it in steps before `start`, make
+    it fail in the end: all steps have had their turn by then, or are put off.
     """
-    left = list(enumerate(steps))[start:]
+    left, failed = _from(steps, start), list[Taken]()
     try:
         yield from _tidied(contract, attempt, clock, start if left else None)
-        for number, step in left:
+        while left:
+            number, step = left.popleft()
             if number > start:
                 time.sleep(pause)
             if window and not is_open(window, clock()):
-                raise WindowClosed(f"it is not {window} UTC any more; {len(steps) - number} steps are left", number)
-            taken = _take(contract, step, Tools(contract.dataset, attempt, run, number), clock)
+                raise WindowClosed(f"it is not {window} UTC any more; {len(left) + 1} steps are left", number)
+            taken = _take(contract, step, Tools(contract.dataset, attempt, run, number, pause), clock)
             unwritten += taken.unwritten
             yield taken.line
             if not taken.ours:
                 raise lost(contract.dataset)
+            failed += [taken] if taken.failure else []
+            if taken.waits and number < len(steps):
+                left.append((len(steps) + number, step))
     except PutOff as put_off:
         put_off.unwritten = unwritten
+        if failed:  # whoever goes on with the rest would not know of it
+            raise _failure(contract, failed, unwritten) from put_off
         raise
+    if failed or unwritten:
+        raise _failure(contract, failed, unwritten) from (failed[0].error if failed else None)
+
+
+def _from(steps: Sequence[Step], start: int) -> deque[tuple[int, Step]]:
+    """The steps from that number on; after them, once more, what of those before had to wait."""
+    waiting = [
+        (len(steps) + number, step)
+        for number, step in enumerate(steps[:start])
+        if step.operation == "delete_old_rows" and log.was_put_off(step.table, step.operation)
+    ]
+    return deque([*list(enumerate(steps))[start:], *waiting])
+
+
+def _failure(contract: AnyContract, failed: Sequence[Taken], unwritten: int) -> LakehouseError:
+    told = [one.failure for one in failed[:1]]
+    if len(failed) > 1:
+        told.append(f"{len(failed)} steps failed in all")
     if unwritten:
-        raise LakehouseError(f"{contract.dataset}: {_not_rewritten(unwritten)}")
+        told.append(not_rewritten(unwritten))
+    return LakehouseError(f"{contract.dataset}: {'; '.join(told)}")
 
 
 def _tidied(contract: AnyContract, attempt: Attempt, clock: Clock, first: int | None) -> list[str]:
@@ -143,19 +145,23 @@ def _keep(contract: AnyContract, clock: Clock) -> None:
 
 def _take(contract: AnyContract, step: Step, tools: Tools, clock: Clock) -> Taken:
     """One step, with its row in the ledger, whatever becomes of it."""
-    found = _table(step.table)
+    found = there(step.table)
     taken = Taken(narrowed(step, contract, found.metadata, clock()), health(found, contract.maintenance.target_bytes))
     try:
         if step.operation == "remove_orphan_files":
             _look(contract, taken, found, tools, clock)
-        with leased(contract.dataset, tools.attempt, take_over=False):
-            begun = time.monotonic()
-            taken.ours = _act(contract, taken, tools, clock)
-            taken.lease_seconds = time.monotonic() - begun
-        taken.line = _proven(contract, taken, clock())
+        for number, part in enumerate(parts_of(taken.step)):
+            if number:
+                time.sleep(tools.pause)
+            with leased(contract.dataset, tools.attempt, take_over=False):
+                _act(contract, taken, part, tools, clock)
+            if not taken.ours:
+                break
+        close(contract, taken, clock())
+    except (HasToWait, JobOfStepFailed, NoOrphans, PlacesUnknown) as error:
+        ended(taken, error)
     except Exception as error:
-        if taken.row is not None:
-            _close_failed(taken.row, taken, error)
+        close_failed(taken, error)
         if isinstance(error, LeaseHeld):
             raise Busy(str(error), tools.number) from error
         raise
@@ -165,134 +171,23 @@ def _take(contract: AnyContract, step: Step, tools: Tools, clock: Clock) -> Take
 def _look(contract: AnyContract, taken: Taken, found: Table, tools: Tools, clock: Clock) -> None:
     """Look for what no version names, without the lease: it may take long. Not while somebody is writing."""
     with leased(contract.dataset, tools.attempt, take_over=False):
-        taken.row = _begin(contract, taken, clock)
+        begin(contract, taken, clock())
     taken.step = look_for_orphans(found, taken.step, tools)
 
 
-def _begin(contract: AnyContract, taken: Taken, clock: Clock) -> int:
-    points = score(taken.before, contract.maintenance, contract.retention, clock()).total
-    return log.begin(taken.step.table, taken.step.operation, taken.step.reason, taken.before, points)
-
-
-def _act(contract: AnyContract, taken: Taken, tools: Tools, clock: Clock) -> bool:
-    """What needs the lease, and nothing else; whether it is still ours at the end."""
-    if taken.step.operation == "expire_snapshots":
+def _act(contract: AnyContract, taken: Taken, part: Step, tools: Tools, clock: Clock) -> None:
+    """What needs the lease, and nothing else: what was written since the table was measured is measured later."""
+    begun = time.monotonic()
+    if part.operation == "expire_snapshots":
         _keep(contract, clock)
-    found = _table(taken.step.table)
-    if ref_snapshot(found) != taken.before.snapshot_id:  # somebody has written since it was measured
-        taken.before = health(found, contract.maintenance.target_bytes)
-    taken.step = narrowed(taken.step, contract, found.metadata, clock())
-    taken.row = taken.row or _begin(contract, taken, clock)
-    taken.acting = True
-    taken.answer = act(contract, taken.step, tools)
-    taken.left = _table(taken.step.table)
-    return leases.renew(contract.dataset, tools.attempt.run, tools.attempt.id)
-
-
-def _proven(contract: AnyContract, taken: Taken, now: datetime) -> str:
-    """No row more or less than before, and every file that a version names is there; then the row is closed."""
-    step, left, policy = taken.step, taken.left or _table(taken.step.table), contract.maintenance
-    after = health(left, policy.target_bytes)
-    check_rows(step.table, left, taken.before.snapshot_id)
-    checked = _all_there(step.table, left)
-    if step.operation == "remove_orphan_files":
-        taken.answer = removed(left, taken.answer)
-    points = score(after, policy, contract.retention, now)
-    read, written = _work(left, taken.before.snapshot_id)
-    log.close(
-        taken.row or 0,
-        f"failed: {_not_rewritten(taken.unwritten)}" if taken.unwritten else log.DONE,
-        taken.seconds,
-        after=after.without_partitions().model_dump(mode="json"),
-        score_after=points.total,
-        bytes_read=read,
-        bytes_written=written,
-        files_checked=checked,
-        detail=_detail(taken),
-    )
-    measures.record(step.table, after, points, concerns(after, policy))
-    return _line(taken, after, score(taken.before, policy, contract.retention, now), points, written)
-
-
-def _detail(taken: Taken) -> dict[str, object]:
-    """What the ledger keeps of the answer."""
-    files, lease = list(taken.answer.files[:_LISTED]), round(taken.lease_seconds, 2)
-    failure = {"failure": taken.answer.failure} if taken.answer.failure else {}
-    return {**taken.answer.counters, "files": files, "lease_seconds": lease, **failure}
-
-
-def _close_failed(row: int, taken: Taken, error: Exception) -> None:
-    """Close the row; a step that failed must not have taken a file with it, and if it has, that is what is told."""
-    if not taken.acting:
-        log.close(row, _not_begun(error), taken.seconds)
-        return
-    try:
-        check_files(taken.step.table, _table(taken.step.table))
-    except FilesMissing as missing:
-        log.close(row, f"failed: {missing}", taken.seconds)
-        raise missing from error
-    except Exception:  # noqa: BLE001, S110  # the catalog or the store may be what failed
-        pass
-    log.close(row, f"failed: {error}", taken.seconds)
-
-
-def _not_begun(error: Exception) -> str:
-    """How a step ended that has touched nothing."""
-    if isinstance(error, LeaseHeld):
-        return f"put off: {error}"
-    return f"{log.REFUSED if isinstance(error, NoOrphans) else log.UNSEEN}: {error}"
-
-
-def _all_there(name: str, left: Table) -> int:
-    """How many files the table's versions name, all of which are there, but for versions that expire meanwhile."""
-    for _ in range(_LOOKS - 1):
-        try:
-            return check_files(name, left)
-        except (FilesMissing, FileNotFoundError):
-            named = {one.snapshot_id for one in left.metadata.snapshots}
-            left = _table(name)
-            if named <= {one.snapshot_id for one in left.metadata.snapshots}:
-                raise
-    return check_files(name, left)
-
-
-def _work(left: Table, since: int | None) -> tuple[int, int]:
-    """What maintenance's own versions since then read and wrote, in bytes."""
-    read = written = 0
-    for one in (each for each in own_versions(left, since) if not lets_go(each)):
-        summary = one.summary.additional_properties if one.summary else {}
-        read += int(summary.get("removed-files-size", 0))
-        written += int(summary.get("added-files-size", 0))
-    return read, written
-
-
-def _table(name: str) -> Table:
-    found = table(name)
-    if found is None:
-        raise RowsChanged(f"{name} is gone; it was there a moment ago")
-    return found
-
-
-def _not_rewritten(count: int) -> str:
-    return f"{count} files could not be rewritten; Spark's log says why"
-
-
-def _line(taken: Taken, after: TableHealth, was: Score, now: Score, written: int) -> str:
-    step, before, counters = taken.step, taken.before, taken.answer.counters
-    unwritten = f", {_not_rewritten(taken.unwritten)}" if taken.unwritten else ""
-    done = {
-        "rewrite_data_files": f"files {before.files} → {after.files}, {size(written)} written{unwritten}",
-        "rewrite_manifests": f"lists of files {before.manifests} → {after.manifests}",
-        "expire_snapshots": f"versions {before.snapshots} → {after.snapshots}",
-        "remove_orphan_files": f"{len(taken.answer.files)} files removed{stayed(taken.answer)}",
-        "set_properties": f"{len(step.properties)} settings changed",
-        "clear_landing": went(taken.answer),
-        "delete_old_rows": f"{counters.get('rows', 'no')} rows from before {step.rows_from} gone",
-    }
-    return (
-        f"{step.table}: {step.operation}, for {step.reason}: {done[step.operation]}, "
-        f"rows {before.rows} → {after.rows}, score {was.total} → {now.total}, lease held {taken.lease_seconds:.1f} s"
-    )
+    found = there(part.table)
+    taken.step = narrowed(part, contract, found.metadata, clock())
+    begin(contract, taken, clock())
+    taken.found = found if taken.found is None else taken.found
+    taken.answered(act(contract, taken.step, tools))
+    taken.left = there(part.table)
+    taken.ours = leases.renew(contract.dataset, tools.attempt.run, tools.attempt.id)
+    taken.lease_seconds = max(taken.lease_seconds, time.monotonic() - begun)
 
 
 __all__ = ["Busy", "LeaseHeld", "LeaseLost", "PutOff", "RowsChanged", "WindowClosed", "carry_out"]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager
 from datetime import datetime
 from urllib.parse import urlsplit
 
+import requests
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.table import Table
 from pyiceberg.typedef import Identifier
@@ -15,19 +16,28 @@ from lakehouse.catalog import catalog
 from lakehouse.errors import LakehouseError
 from lakehouse.jobs import Maintained
 from lakehouse.maintenance.reachable import listed, prefixes, reachable, written
+from lakehouse.wording import first_sentence
 
 
 class NoOrphans(LakehouseError):
     """A file that is to be removed as an orphan is none."""
 
 
+class PlacesUnknown(LakehouseError):
+    """The catalog does not say where a table keeps files, which may be among those that nobody else names."""
+
+
 def refusal(name: str, found: Table) -> str:
     """Why orphans of this table must not be removed; empty where they may. Reads every manifest."""
-    return shared(name, found.location(), _places()) or mixed(found.location(), reachable(found))
+    try:
+        places = _places()
+    except PlacesUnknown as unknown:
+        return str(unknown)
+    return shared(name, found.location(), places) or mixed(found.location(), reachable(found))
 
 
 def look_again(name: str, found: Table, orphans: Iterable[str]) -> None:
-    """`NoOrphans` where they must not be removed, by another way than the one that found them.
+    """`NoOrphans` where they must not be removed, by another way than the one that found them; or `PlacesUnknown`.
 
     The plan has looked at it; another table may have come since. And no version may name one of the files.
     """
@@ -84,22 +94,40 @@ def _place(path: str) -> str:
 
 
 def _places() -> dict[str, set[str]]:
-    """Where every table of the catalog keeps files, also those that have no contract."""
+    """Where every table of the catalog keeps files, also those that have no contract; or `PlacesUnknown`."""
     known, found = catalog(), {}
     for namespace in _namespaces(()):
-        with suppress(NoSuchNamespaceError):
-            for name in known.list_tables(namespace):
-                with suppress(NoSuchTableError):  # one that was dropped meanwhile has no place
-                    found[".".join(name)] = places_of(known.load_table(name))
+        names: list[Identifier] = []
+        with _asked_of(namespace):
+            names = known.list_tables(namespace)
+        for name in names:
+            with _asked_of(name):
+                found[".".join(name)] = places_of(known.load_table(name))
     return found
 
 
 def _namespaces(above: Identifier) -> Iterator[Identifier]:
     """All of them, however deep they lie; the catalog names one level at a time."""
-    with suppress(NoSuchNamespaceError):
-        for one in catalog().list_namespaces(above):
-            yield one
-            yield from _namespaces(one)
+    found: list[Identifier] = []
+    with _asked_of(above):
+        found = catalog().list_namespaces(above)
+    for one in found:
+        yield one
+        yield from _namespaces(one)
+
+
+@contextmanager
+def _asked_of(name: Identifier) -> Iterator[None]:
+    """`PlacesUnknown` where the catalog answers for all others and not for this; what was dropped has no place."""
+    try:
+        yield
+    except (NoSuchNamespaceError, NoSuchTableError):
+        pass
+    except requests.ConnectionError:
+        raise
+    except Exception as error:
+        what = ".".join(name) or "the catalog"
+        raise PlacesUnknown(f"where {what} keeps its files cannot be told: {first_sentence(error)}") from error
 
 
 def places_of(found: Table) -> set[str]:

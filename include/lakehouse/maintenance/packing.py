@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from lakehouse.contracts.keeping import Maintenance
-from lakehouse.health.measured import LARGE, SMALL
+from lakehouse.health.measured import LARGE
 from lakehouse.health.model import PartitionHealth
 from lakehouse.maintenance.rewrite_step import Scope, Work, rewrite_step
 from lakehouse.maintenance.step import Step
@@ -20,6 +20,8 @@ from lakehouse.wording import size
 
 # Many small files beside large ones need many steps, as each may meet a large one: these are for several windows.
 _MOST_PARTS = 50
+# So many files at least, whatever their size: a small one alone would be written again as it is, time after time.
+_LEAST = 2
 
 
 class _Kind(NamedTuple):
@@ -97,17 +99,7 @@ def packs(scope: Scope, units: Iterable[Unit], budget: int) -> tuple[list[Step],
 
 
 def _many_small(one: PartitionHealth, policy: Maintenance) -> bool:
-    """Whether it has so many that packing would leave fewer of them, or has others to cut up besides."""
-    small = _small(one)
-    fewer = _outputs(small.bytes, policy.target_bytes) < small.files
-    return small.files >= policy.min_input_files and (fewer or one.large_files > 0)
-
-
-def _outputs(content: int, target: int) -> int:
-    """Into how many files Iceberg packs so many bytes; little that is left over is spread among them."""
-    whole, over = divmod(content, target)
-    spread = whole > 0 and over <= SMALL * target and content // whole < 1.1 * target
-    return whole if spread else whole + 1
+    return _small(one).files >= policy.min_input_files
 
 
 def _many_deleted(one: PartitionHealth, policy: Maintenance) -> bool:
@@ -133,18 +125,27 @@ def _pack(unit: Unit, policy: Maintenance) -> _Pack:
 def _kinds(one: PartitionHealth, policy: Maintenance, *, deletes: bool) -> list[_Kind]:
     """The files of a partition that Iceberg takes; where it asks for deletes, which files have some is not known."""
     small, large = _small(one), _Kind(one.large_files, one.large_bytes)
-    right = _Kind(one.files - small.files - large.files, one.bytes - small.bytes - large.bytes)
     if deletes and one.delete_files:
-        return [kind for kind in (small, right, large) if kind.files > 0]
+        return [kind for kind in (small, _right_with_deletes(one), large) if kind.files > 0]
     files, content = small.files + large.files, small.bytes + large.bytes
     enough = files >= policy.min_input_files or (files > 1 and content > policy.target_bytes) or large.files
     return [kind for kind in (small, large) if kind.files] if enough else []
 
 
+def _right_with_deletes(one: PartitionHealth) -> _Kind:
+    """Files of the right size that may have deletes: as many as there are of these, where each belongs to one file."""
+    small = _small(one)
+    right = _Kind(one.files - small.files - one.large_files, one.bytes - small.bytes - one.large_bytes)
+    if one.deletes_of_one_file < one.delete_files:
+        return right
+    files = min(right.files, one.delete_files)
+    return _Kind(files, files * right.mean)
+
+
 def _portions(scope: Scope, needy: Sequence[_Pack], budget: int) -> Iterator[_Portion]:
     room, untouched = min(scope.slice_bytes, scope.budget_bytes), budget >= scope.budget_bytes
     for one in needy:
-        parts, part = _parts(one, room, scope.policy.target_bytes)
+        parts, part = _parts(one, room)
         useful = min(parts, max(_MOST_PARTS, -(-one.bytes // part.most)))
         now = useful if one.bytes <= budget else max(min(useful, budget // part.most), int(untouched))
         portion = _Portion(one, part, parts, now)
@@ -153,24 +154,15 @@ def _portions(scope: Scope, needy: Sequence[_Pack], budget: int) -> Iterator[_Po
         yield portion
 
 
-def _parts(one: _Pack, room: int, target: int) -> tuple[int, Work]:
+def _parts(one: _Pack, room: int) -> tuple[int, Work]:
     """In how many parts it is done, so that each fits, were its files always the largest; and what one part takes.
 
     Iceberg can be told how many files to take, and not how many bytes.
     """
     kinds = sorted(one.kinds, key=lambda kind: -kind.mean)
-    least = _least(kinds, target)
-    parts = -(-one.files // max(_fitting(kinds, room), least))
-    files = min(one.files, max(-(-one.files // parts), least))
+    parts = -(-one.files // max(_fitting(kinds, room), _LEAST))
+    files = min(one.files, max(-(-one.files // parts), _LEAST))
     return parts, Work(files, -(-one.bytes // parts), max(1, _bytes_of(kinds, files)))
-
-
-def _least(kinds: Iterable[_Kind], target: int) -> int:
-    """So many files at least, or small ones would be written again as they are, time after time.
-
-    Two of less than half the target become one; of larger ones it takes four to become three.
-    """
-    return 4 if any(target / 2 < kind.mean < SMALL * target for kind in kinds) else 2
 
 
 def _fitting(largest_first: Sequence[_Kind], room: int) -> int:
@@ -221,7 +213,7 @@ def _reason(touched: Sequence[PartitionHealth], policy: Maintenance) -> str:
     small = sum(_small(one).files for one in touched if _many_small(one, policy))
     large, deleted = sum(one.large_files for one in touched), [one for one in touched if _many_deleted(one, policy)]
     files, target = sum(one.files for one in touched), policy.target_bytes
-    facts = [f"{small} of {files} files are smaller than three quarters of {policy.target_file_mb} MB"] if small else []
+    facts = [f"{small} of {files} files are smaller than half of {policy.target_file_mb} MB"] if small else []
     if large:
         facts.append(f"{large} of {files} files are larger than {size(LARGE * target)}")
     if deleted:

@@ -36,6 +36,7 @@ class Seen:
     now: datetime
     open_from: datetime | None = None  # what is later is still being written
     expirable: int = 0  # versions past their time that nothing keeps
+    expire_until: tuple[datetime, ...] = ()  # moments that part these into slices
     properties: Mapping[str, str] = field(default_factory=dict)  # the table's
     wanted: Mapping[str, str] = field(default_factory=dict)  # the contract's
     last_done: Mapping[str, datetime] = field(default_factory=dict)  # each operation's
@@ -143,18 +144,22 @@ def _manifests(seen: Seen) -> list[Step]:
 
 
 def _expiry(seen: Seen) -> list[Step]:
+    """Some hundreds of versions in each step, the oldest first: all at once may hold the lease for many minutes."""
     kept = seen.contract.retention
     if not seen.expirable:
         return []
+    past = f"{seen.expirable} old versions are past the {write_duration(kept.history)} that the contract keeps"
+    limits = (*seen.expire_until, seen.now - kept.history)
     return [
         Step(
             table=seen.name,
             operation="expire_snapshots",
-            reason=f"{seen.expirable} old versions are past the {write_duration(kept.history)} that the contract keeps",
+            reason=past + (f" (part {number} of {len(limits)})" if len(limits) > 1 else ""),
             does="Forgets these versions, and deletes the files that only they used. The newest "
             f"{kept.keep_last}, pinned ones, branches, and what published data was made from stay.",
-            call=Call(procedure="expire_snapshots", older_than=seen.now - kept.history, retain_last=kept.keep_last),
+            call=Call(procedure="expire_snapshots", older_than=limit, retain_last=kept.keep_last),
         )
+        for number, limit in enumerate(limits, 1)
     ]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lakehouse.contracts.keeping import Maintenance
+from lakehouse.health.measured import SMALL
 from lakehouse.jobs import Call
 from lakehouse.maintenance.step import Step
 from lakehouse.maintenance.units import Unit
@@ -79,10 +80,13 @@ def _sort_order(scope: Scope) -> str | None:
 def _options(policy: Maintenance) -> dict[str, str]:
     return {
         "target-file-size-bytes": str(policy.target_bytes),
+        # By itself Iceberg takes files below three quarters. Of these, those that are one row group each come out as
+        # they were, time after time: none of them fits to another.
+        "min-file-size-bytes": str(int(SMALL * policy.target_bytes)),
         "min-input-files": str(policy.min_input_files),
         "partial-progress.enabled": "true",
         "partial-progress.max-commits": "4",
-        # In a smaller group, files just below three quarters of the target would be written again as they are.
+        # In a smaller group, Iceberg could find a few small files too little to be worth it.
         "max-file-group-size-bytes": str(max(policy.slice_mb << 20, 3 * policy.target_bytes)),
         "max-concurrent-file-group-rewrites": "2",
         "remove-dangling-deletes": "true",

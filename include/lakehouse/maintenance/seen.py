@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
+
+from pyiceberg.table.metadata import TableMetadata
 
 from lakehouse.catalog import coverage, table
 from lakehouse.contracts.load import loaded
@@ -21,6 +23,8 @@ from lakehouse.maintenance.planned import Seen, orphans_due, plan
 from lakehouse.maintenance.readers import not_yet_taken
 from lakehouse.maintenance.step import Plan
 from lakehouse.table_properties import wanted
+
+_EXPIRED_AT_ONCE = 300
 
 
 def plans(contract: AnyContract, now: datetime, only: str | None = None) -> Iterator[tuple[Inspected, Plan]]:
@@ -50,13 +54,16 @@ def _seen(one: Inspected, open_from: datetime | None, now: datetime) -> Seen:
     done = log.last_done(one.name)
     due = orphans_due(one.contract.maintenance, done, now)
     old = going(one.health, limit(one.contract, one.name, now))
+    until, last = bounds(found.metadata, one.contract.retention, now)
+    past = expirable(found.metadata, until, last, now)
     return Seen(
         name=one.name,
         contract=one.contract,
         health=one.health,
         now=now,
         open_from=open_from,
-        expirable=expirable(found.metadata, *bounds(found.metadata, one.contract.retention, now), now),
+        expirable=past,
+        expire_until=expire_until(found.metadata, until, past),
         properties=found.properties,
         wanted=wanted(one.contract, one.name),
         last_done=done,
@@ -65,6 +72,14 @@ def _seen(one: Inspected, open_from: datetime | None, now: datetime) -> Seen:
         rows_held=not_yet_taken(one.name, old.before, loaded()) if old else "",
         clearing=_landing(one.contract, now),
     )
+
+
+def expire_until(metadata: TableMetadata, limit: datetime, count: int) -> tuple[datetime, ...]:
+    """Moments by which so many versions from before a limit expire some hundreds at a time."""
+    named, before = {ref.snapshot_id for ref in metadata.refs.values()}, limit.timestamp() * 1000
+    old = sorted(one.timestamp_ms for one in metadata.snapshots if one.snapshot_id not in named)
+    times = [at for at in old if at < before][_EXPIRED_AT_ONCE:count:_EXPIRED_AT_ONCE]
+    return tuple(datetime.fromtimestamp(at / 1000, UTC) for at in times)
 
 
 def _landing(contract: AnyContract, now: datetime) -> Clearing | None:
