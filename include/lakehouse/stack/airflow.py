@@ -28,7 +28,7 @@ from lakehouse.stack.spark import script
 IDLE_WORKER = "LocalExecutor: <idle>"
 POOLS = (
     {"name": SPARK_POOL, "slots": 2, "description": "Spark jobs at a time"},
-    {"name": MAINTENANCE_POOL, "slots": 1, "description": "Maintenance at a time"},
+    {"name": MAINTENANCE_POOL, "slots": 2, "description": "Maintenance at a time"},
 )
 
 
