@@ -1,7 +1,7 @@
 """Measuring: figures that belong together are taken side by side in one run; nothing passes or fails by the clock.
 
-Each file here is a benchmark. What it finds is shown at the end, kept in include/docs/benchmarks/<name>.json, and put on
-the page include/docs/benchmarks.md with what the others found when they last ran.
+Each file here is a benchmark. What it finds is shown at the end, kept in include/docs/benchmarks/<name>.json, and put
+on the page include/docs/benchmarks.md with what the others found when they last ran.
 """
 
 from __future__ import annotations
