@@ -107,7 +107,8 @@ def cut_before(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "publish", publish_some)
 
 
-@pytest.mark.parametrize("number", range(4))
+# Between the table and its tombstones each time, the other cuts in the full tests.
+@pytest.mark.parametrize("number", [*(pytest.param(n, marks=pytest.mark.full) for n in range(3)), 3])
 def test_a_corrected_delete_brings_its_row_back_wherever_the_publish_was_cut(tasks, spark, monkeypatch, number):
     """Feed, own table, tombstones: of these a correction of the delete changes each, and quarantine with its record."""
     shop = tasks.shop
@@ -126,7 +127,7 @@ def test_a_corrected_delete_brings_its_row_back_wherever_the_publish_was_cut(tas
     assert clean(tasks, spark, NEXT) is None
 
 
-@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("number", [*(pytest.param(n, marks=pytest.mark.full) for n in range(2)), 2])
 def test_a_delete_is_remembered_wherever_its_publish_was_cut(tasks, spark, monkeypatch, number):
     """An older version that comes after it stays deleted."""
     shop = tasks.shop

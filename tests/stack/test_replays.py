@@ -90,7 +90,9 @@ def test_a_late_record_that_nobody_replayed_stays_out(things, spark):
     assert resolutions(things) == [REPLAYED, (["record.late"], None)]
 
 
-@pytest.mark.parametrize("again", [False, True], ids=["as it came", "under its new name"])
+@pytest.mark.parametrize(
+    "again", [pytest.param(False, id="as it came", marks=pytest.mark.full), pytest.param(True, id="under its new name")]
+)
 def test_a_late_record_stays_when_its_file_is_known_by_another_name(things, spark, again):
     """The same bytes under two names; the first is corrected. Replayed is it before that, or after."""
     things.run(spark, {"b.json": lines(thing(1), late(2), late(5))})
