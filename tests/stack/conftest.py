@@ -22,6 +22,7 @@ from tests.stack import tables
 from tests.stack.foreign import Source, tasks_of
 from tests.stack.harness import Stack
 from tests.stack.killing import job, victim  # noqa: F401  # fixtures
+from tests.stack.landing_world import folders  # noqa: F401  # a fixture
 from tests.stack.shop import Shop
 from tests.stack.watched import database, dataset, nobody, receiver  # noqa: F401  # fixtures
 

@@ -107,21 +107,25 @@ def cut_before(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "publish", publish_some)
 
 
+def cut_and_again(source: Source, spark: Any, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next day's publish in silver is cut; then it runs once more."""
+    source.shop.run(source.shop.bronze, NEXT, in_session(spark))
+    with monkeypatch.context() as patch:
+        cut_before(number, patch)
+        with pytest.raises(Cut):
+            clean(source, spark, NEXT)
+    clean(source, spark, NEXT)
+
+
 # Between the table and its tombstones each time, the other cuts in the full tests.
 @pytest.mark.parametrize("number", [*(pytest.param(n, marks=pytest.mark.full) for n in range(3)), 3])
 def test_a_corrected_delete_brings_its_row_back_wherever_the_publish_was_cut(tasks, spark, monkeypatch, number):
     """Feed, own table, tombstones: of these a correction of the delete changes each, and quarantine with its record."""
-    shop = tasks.shop
     tasks.run(spark, {"r.json": lines(one(1, 1, "kept"), one(2, 1))})
     tasks.run(spark, {"a.json": lines(one(1, 5, gone="yes"))}, NEXT)
     assert tasks.rows("id, name") == [(2, "a")]
-    shop.land(NEXT, {"a.json": lines(one(3, 5), {"id": 4, "at": 1})})
-    shop.run(shop.bronze, NEXT, in_session(spark))
-    with monkeypatch.context() as patch:
-        cut_before(number, patch)
-        with pytest.raises(Cut):
-            clean(tasks, spark, NEXT)
-    clean(tasks, spark, NEXT)
+    tasks.shop.land(NEXT, {"a.json": lines(one(3, 5), {"id": 4, "at": 1})})
+    cut_and_again(tasks, spark, number, monkeypatch)
     assert tasks.rows("id, name") == feed_replayed(tasks) == [(1, "kept"), (2, "a"), (3, "a")]
     assert tasks.rejected() == [("a.json", ["name.required"])]
     assert clean(tasks, spark, NEXT) is None
@@ -130,15 +134,9 @@ def test_a_corrected_delete_brings_its_row_back_wherever_the_publish_was_cut(tas
 @pytest.mark.parametrize("number", [*(pytest.param(n, marks=pytest.mark.full) for n in range(2)), 2])
 def test_a_delete_is_remembered_wherever_its_publish_was_cut(tasks, spark, monkeypatch, number):
     """An older version that comes after it stays deleted."""
-    shop = tasks.shop
     tasks.run(spark, {"r.json": lines(one(1, 1), one(2, 1))})
-    shop.land(NEXT, {"a.json": lines(one(1, 5, gone="yes"))})
-    shop.run(shop.bronze, NEXT, in_session(spark))
-    with monkeypatch.context() as patch:
-        cut_before(number, patch)
-        with pytest.raises(Cut):
-            clean(tasks, spark, NEXT)
-    clean(tasks, spark, NEXT)
+    tasks.shop.land(NEXT, {"a.json": lines(one(1, 5, gone="yes"))})
+    cut_and_again(tasks, spark, number, monkeypatch)
     tasks.run(spark, {"b.json": lines(one(1, 3, "older"))}, NEXT + timedelta(1))
     assert tasks.rows("id, name") == feed_replayed(tasks) == [(2, "a")]
 

@@ -7,120 +7,25 @@ import json
 import os
 import subprocess
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from datetime import date
 
 import pytest
-from sqlalchemy import delete, update
 
-from lakehouse import landing, landing_versions
-from lakehouse.batch import DISCARDED
-from lakehouse.catalog import catalog, ref_snapshot, table
-from lakehouse.contracts import Bronze, load
-from lakehouse.intervals import Interval
-from lakehouse.ledger import batches, landing_gone, rollbacks
-from lakehouse.ledger import database as ledger
+from lakehouse import landing_versions
+from lakehouse.catalog import table
+from lakehouse.contracts import load
+from lakehouse.ledger import batches, landing_gone
 from lakehouse.ledger import maintenance as log
-from lakehouse.ledger.database import engine
 from lakehouse.ledger.landing_gone import Span
 from lakehouse.maintenance.held import held_by
-from lakehouse.maintenance.step import Plan
-from lakehouse.naming import CLEARED
-from lakehouse.plan import Attempt
-from lakehouse.plan import plan as plan_of_run
-from lakehouse.rollback.planned import CannotRollBack, files_lost, plan
-from lakehouse.settings import settings
-from lakehouse.steps import Handover
 from lakehouse.store import StoreUnreachable, client
 from tests.stack.harness import LAKEHOUSE
-from tests.stack.shop import RunJob, Shop, in_session, interval
-from tests.stack.worn import in_days, keep, planned
-
-DAY, NEXT = date(2026, 1, 1), date(2026, 1, 2)
-READY = "ready: {marker: _SUCCESS}"
-FILES = {"a.jsonl": b'{"id": 1}\n{"id": 2}\n', "sub/b.jsonl": b'{"id": 3}\n'}
+from tests.stack.landing_world import DAY, FILES, NEXT, READY
+from tests.stack.shop import interval
+from tests.stack.worn import in_days, planned
 
 
 class Killed(Exception):
     """The process ends here."""
-
-
-def no_spark(job: object) -> None:
-    raise AssertionError(f"no job was needed, and one ran: {job}")
-
-
-@dataclass
-class Landing:
-    """A shop's landing folders; there are no contracts but its own."""
-
-    shop: Shop
-    job: RunJob
-    text: str  # of its contract
-    others: list[str] = field(default_factory=list)
-
-    def say(self, source: str, dataset: str = "") -> None:
-        """Write the contract, or that of another dataset with the same landing folder, with this in its source."""
-        name = dataset or self.shop.bronze
-        text = self.text.replace(f"dataset: {self.shop.bronze}", f"dataset: {name}").replace(READY, source)
-        (self.shop.folder / f"{name.replace('.', '/')}.yaml").write_text(text)
-        self.others += [dataset] if dataset else []
-
-    @property
-    def contract(self) -> Bronze:
-        found = self.shop.contract(self.shop.bronze)
-        assert isinstance(found, Bronze)
-        return found
-
-    def run(self, day: date = DAY, dataset: str = "") -> Handover | None:
-        return self.shop.run(dataset or self.shop.bronze, day, self.job)
-
-    def plan(self, days: int = 2) -> Plan:
-        return planned(self.contract, in_days(days))
-
-    def clear(self, days: int = 2) -> list[str]:
-        """What maintenance does in so many days, if that is to clear landing."""
-        return keep(self.contract, no_spark, "clear_landing", now=in_days(days))
-
-    def there(self, day: date = DAY) -> dict[str, bytes]:
-        """The day's folder, by names, without what says that files went."""
-        prefix = self.contract.landing_prefix(interval(day).start)
-        found = {key.removeprefix(prefix): body for key, body in self.shop.landed(day).items()}
-        return {name: body for name, body in found.items() if name != CLEARED}
-
-    def versions(self, name: str, day: date = DAY) -> list[bytes]:
-        """The bytes of all versions of a file, newest first."""
-        key = self.contract.landing_prefix(interval(day).start) + name
-        found = client().list_object_versions(Bucket="landing", Prefix=key).get("Versions", [])
-        return [client().get_object(Bucket="landing", Key=key, VersionId=o["VersionId"])["Body"].read() for o in found]
-
-    def archived(self) -> dict[str, bytes]:
-        """What is in the archive, by batch and name."""
-        prefix = f"_archive/{self.shop.bronze}/"
-        found = client().list_objects_v2(Bucket="landing", Prefix=prefix).get("Contents", [])
-        bodies = {o["Key"]: client().get_object(Bucket="landing", Key=o["Key"])["Body"].read() for o in found}
-        folder = self.contract.landing_prefix(interval(DAY).start)
-        return {key.removeprefix(prefix).replace(f"/{folder}", " "): body for key, body in bodies.items()}
-
-    def waits(self, day: date = DAY) -> str | None:
-        return landing.missing(self.contract, interval(day).start, interval(day).end)
-
-    def put(self, name: str, body: bytes, day: date = DAY) -> None:
-        self.shop.put([(self.contract.landing_prefix(interval(day).start) + name, body)])
-
-
-@pytest.fixture
-def folders(shop, spark, monkeypatch) -> Iterator[Landing]:
-    file = shop.folder / f"{shop.bronze.replace('.', '/')}.yaml"
-    found = Landing(shop, in_session(spark), file.read_text())
-    found.say(f"{READY}\n  archive_after: 1d")
-    monkeypatch.setenv("LAKEHOUSE_CONTRACTS", str(shop.folder))
-    settings.cache_clear()
-    yield found
-    monkeypatch.undo()
-    settings.cache_clear()
-    for name in found.others:
-        if table(name) is not None:
-            catalog().purge_table(name)
 
 
 def instead_of_remove(monkeypatch, act: Callable[[str, Callable[[], None]], None]) -> None:
@@ -332,23 +237,6 @@ def test_no_file_goes_that_another_dataset_may_read(folders):
     assert folders.clear() == []
 
 
-def test_a_cleared_folder_is_not_taken_for_a_day_without_data(folders):
-    folders.shop.land(DAY, FILES)
-    folders.run()
-    folders.clear()
-    prefix = folders.contract.landing_prefix(interval(DAY).start)
-    told = json.loads(client().get_object(Bucket="landing", Key=prefix + CLEARED)["Body"].read())
-    assert told["dataset"] == folders.shop.bronze
-    late = f"bronze.late_{folders.shop.suffix}"
-    folders.say(READY)
-    folders.say(READY, late)
-    again = f"landing/{prefix} was cleared for {folders.shop.bronze} since .* no batch of {late} .* landing/_archive/"
-    with pytest.raises(landing.LandingError, match=again):
-        folders.run(dataset=late)
-    client().delete_object(Bucket="landing", Key=prefix + CLEARED)
-    assert folders.run(dataset=late) is not None
-
-
 def test_one_file_for_which_the_store_fails_does_not_stop_the_others(folders, monkeypatch):
     folders.shop.land(DAY, FILES)
     folders.run()
@@ -398,99 +286,6 @@ def test_the_stack_and_its_set_up_have_landing_keep_versions(running, unversione
     assert not landing_versions.are_kept()
     running.lakehouse("store", "setup")
     assert landing_versions.are_kept()
-
-
-def test_what_landing_has_no_files_of_any_more_is_not_undone(folders):
-    folders.shop.land(DAY, FILES)
-    folders.run()
-    first = ref_snapshot(table(folders.shop.bronze))
-    folders.shop.land(NEXT, {"c.jsonl": b'{"id": 7}\n'})
-    second = folders.run(NEXT)
-    assert second is not None
-    assert plan(folders.contract, str(first)).undone == (second.batch.batch_id,)
-    folders.clear()
-    with pytest.raises(CannotRollBack, match=r"1 landing files would have .* archived, such as s3://landing/_archive/"):
-        plan(folders.contract, str(first))
-    assert len(files_lost(folders.shop.bronze, landing_gone.taken_by([second.batch.batch_id]))) == 1
-
-
-def forget(dataset: str, *, batches: bool = False) -> None:
-    """The ledger is from before the dataset's files went; or from before they were taken, too."""
-    with engine().begin() as connection:
-        connection.execute(delete(ledger.landing_gone).where(ledger.landing_gone.c.dataset == dataset))
-        if batches:
-            connection.execute(
-                update(ledger.batches).where(ledger.batches.c.dataset == dataset).values(state=DISCARDED)
-            )
-
-
-def test_what_went_after_the_ledgers_backup_is_not_undone_and_its_copy_is_found(folders):
-    folders.shop.land(DAY, FILES)
-    folders.run()
-    first = ref_snapshot(table(folders.shop.bronze))
-    folders.shop.land(NEXT, {"c.jsonl": b'{"id": 7}\n'})
-    second = folders.run(NEXT)
-    assert second is not None
-    folders.clear()
-    forget(folders.shop.bronze)
-    with pytest.raises(CannotRollBack, match=r"1 landing files would have .* or are not there any more; go to a later"):
-        plan(folders.contract, str(first))
-    folders.clear()
-    (row,) = landing_gone.taken_by([second.batch.batch_id])
-    assert (row.state, row.archived_to.partition("/_archive/")[2]) == (
-        "absent",
-        f"{folders.shop.bronze}/{second.batch.batch_id}/{folders.contract.landing_prefix(interval(NEXT).start)}c.jsonl",
-    )
-    with pytest.raises(CannotRollBack, match="archived, such as s3://landing/_archive/"):
-        plan(folders.contract, str(first))
-
-
-@pytest.mark.parametrize("ready", ["{manifest: manifest.json}", "{quiet: 1s}"], ids=["manifest", "quiet"])
-def test_a_wait_for_what_an_older_ledger_does_not_know_ends_with_the_reason(folders, ready):
-    folders.say(f"ready: {ready}\n  delete_after: 1d")
-    for name, body in FILES.items():
-        folders.put(name, body)
-    if "manifest" in ready:
-        folders.put("manifest.json", json.dumps([{"name": name} for name in FILES]).encode())
-    assert folders.run() is not None
-    folders.clear()
-    forget(folders.shop.bronze)
-    assert (folders.waits(), folders.run()) == (None, None), "it was taken, and is gone by what the folder says"
-    forget(folders.shop.bronze, batches=True)
-    with pytest.raises(landing.LandingError, match=r"was cleared for .* and the ledger knows no batch"):
-        folders.waits()
-
-
-def test_folders_that_were_cleared_by_the_day_are_not_taken_for_a_whole_month(folders):
-    prefix = f"{folders.shop.source}_{folders.shop.suffix}/"
-    folders.text = folders.text.replace("{interval:%Y-%m-%d}/", "{interval:%Y-%m/%d}/")
-    folders.say(f"{READY}\n  archive_after: 1d")
-    for name, body in {**FILES, "_SUCCESS": b""}.items():
-        folders.put(name, body)
-    folders.run()
-    folders.clear()
-    late = f"bronze.late_{folders.shop.suffix}"
-    folders.text = folders.text.replace("{interval:%Y-%m/%d}/", "{interval:%Y-%m}/").replace("@daily", "@monthly")
-    folders.say(READY)
-    folders.say(READY, late)
-    told = f"landing/{prefix}2026-01/01/ was cleared for {folders.shop.bronze} since .* knows no batch of {late} that"
-    january = Interval(interval(DAY).start, interval(date(2026, 1, 31)).end)
-    with pytest.raises(landing.LandingError, match=told):
-        plan_of_run(folders.shop.contract(late), january, Attempt("test/late", 1))
-    found = plan_of_run(folders.contract, january, Attempt("test/own", 1))
-    assert found is not None, "what it took by the day it knows"
-
-
-def test_no_file_goes_while_a_rollback_is_cut_short(folders):
-    folders.shop.land(DAY, FILES)
-    folders.run()
-    first = ref_snapshot(table(folders.shop.bronze))
-    folders.shop.land(NEXT, {"c.jsonl": b'{"id": 7}\n'})
-    folders.run(NEXT)
-    number = rollbacks.intend(plan(folders.contract, str(first)), "who", "why")
-    assert any("a rollback was cut short" in reason for reason in folders.plan().put_off)
-    rollbacks.abandon(number)
-    assert not any("landing files" in reason for reason in folders.plan().put_off)
 
 
 def test_what_was_cut_off_in_the_middle_is_settled_by_the_next(folders, monkeypatch):
